@@ -38,7 +38,7 @@ def records(n):
 
 
 def ways(store, path):
-    """{name: function without arguments}: each makes the same table."""
+    """{name: function without arguments}: each makes a table of the records, or of two of their fields."""
     import polars
     import pyarrow
     from pyarrow import parquet
@@ -55,7 +55,7 @@ def ways(store, path):
 
 
 def check(calls, store):
-    """Raises WrongAnswer unless the tables are equal."""
+    """Raises WrongAnswer if polars' or pyarrow's table differs from the Parquet file or the records."""
     expected = calls["polars of parquet"]()
     if not calls["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
         raise measures.WrongAnswer("x.to_polars() and its Parquet file differ")

@@ -254,7 +254,7 @@ def grain():
 
 
 def work(way, count, folder, seed, pipe, state):
-    """A worker: reads records in random order for at most SECONDS. Sends the time to the first, then their number."""
+    """Reads records in random order for at most SECONDS. Sends the time to the first, then the number of reads."""
     if state is None:
         state = pipe.recv()
     began = time.monotonic()

@@ -40,7 +40,7 @@ def _folder(synset, count):
 
 
 def job(count):
-    """One row: seconds to make the paths and to build, bytes, private memory, ns per read, cold and later."""
+    """One row: seconds to make the paths (extrapolated) and to build, bytes, private memory, ns per read."""
     first = min(count, 1_000_000)
     begin = time.perf_counter()
     expected = list(itertools.islice(paths(count), first))

@@ -1,6 +1,6 @@
-"""The suite `cache`: images in a cache that workers fill, against arrays that were loaded before.
+"""The suite `cache`: images in a `recstore.cache`, against preloaded arrays.
 
-Each ratio is of one run: hits and batches against the same copies in numpy, an epoch of hits against an array of all
+Each ratio is of one run: copies of hits and batches against numpy or torch, an epoch of hits against an array of all
 images, the first epoch against no cache, memory against the bytes of the images.
 """
 
@@ -16,7 +16,7 @@ import recstore
 
 SHAPE = (256, 256, 3)
 BATCH = 256
-MAKE_S = 0.002  # of one image, a small JPEG
+MAKE_S = 0.002  # seconds to make an image, as to decode a small JPEG
 
 
 def measure(quick, log):

@@ -1,9 +1,9 @@
-"""COCO annotations at the scale of train2017, derived from real ones so that no values repeat.
+"""COCO annotations at the scale of train2017, derived from real ones so that no shapes repeat.
 
-Each is a random real annotation, shrunk in x and y by different factors and moved within the image. Moving alone
-would keep the differences within a polygon, and a coder of differences could share them between the copies. Box and
-area are computed from the polygon as COCO does it (extremes; shoelace formula). The number of points, the two decimals
-and the types of values stay.
+Each is a random real annotation. Polygons are shrunk in x and y by different factors and moved within the image.
+Moving alone would keep the differences within a polygon, and a coder of differences could share them between the
+copies. Box and area are computed from the polygon as COCO does it (extremes; shoelace formula). The number of points,
+the two decimals and the types of values stay.
 """
 
 import random
@@ -23,7 +23,7 @@ def annotations(real, count):
     for _ in range(count):
         record = dict(real[int(draw.random() * size)])
         (_crowd if isinstance(record["segmentation"], dict) else _polygons)(record, draw.random)
-        # As in train2017, ids grow within a category, with gaps, and ids of crowds contain the image id.
+        # Ids grow, with gaps. As in train2017, ids of crowds contain the image id.
         number += 1 + int(draw.random() * 4)
         record["image_id"] = images[int(draw.random() * len(images))]
         record["id"] = number if not record["iscrowd"] else _CROWD_IDS + record["image_id"]

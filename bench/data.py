@@ -1,8 +1,8 @@
 """The data sets.
 
 Real records come from the data folder: RECSTORE_DATA, or shared/data beside the checkout. The repository does not have
-them. A data set keeps its records marshalled, so that `fresh()` gives new objects each time, like a program that parses
-its metadata. Large synthetic sets are in a file, so that a process that measures memory does not hold them.
+them. A data set keeps them marshalled, so that `fresh()` gives new objects each time, as parsing the metadata does in a
+program. Synthetic records are in a file instead, so that a process that measures memory does not hold them.
 """
 
 import atexit
@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 class Dataset:
-    """A data set, whose records are kept marshalled."""
+    """A data set that keeps its records marshalled."""
 
     def __init__(self, name, note, blobs):
         self.name = name
@@ -44,9 +44,9 @@ class Dataset:
         """Generates every record as new objects."""
         return map(marshal.loads, self._blobs)
 
-    def shards(self, count, most):
-        """The first `most` records as `count` iterables; None if the data set cannot be divided."""
-        blobs = self._blobs[:most]
+    def shards(self, count, limit):
+        """The first `limit` records as `count` iterables; None if the data set cannot be divided."""
+        blobs = self._blobs[:limit]
         return [Shard(blobs[len(blobs) * i // count : len(blobs) * (i + 1) // count]) for i in range(count)]
 
     def pool(self, size):
@@ -65,8 +65,8 @@ class Shard:
         return map(marshal.loads, self._blobs)
 
 
-class Made(Dataset):
-    """Synthetic records; `make(count)` generates them."""
+class SyntheticDataset(Dataset):
+    """A data set of synthetic records that `make(count)` generates."""
 
     def __init__(self, name, note, make, count):
         super().__init__(name, note, None)
@@ -78,14 +78,14 @@ class Made(Dataset):
         return self._count
 
     def ready(self):
-        """Writes the file of the records unless it exists. Call this outside the process that measures."""
+        """Writes the file of records unless it exists. Call this outside the process that measures."""
         from recstore.cli import records
 
         if not os.path.exists(self.path):
             records.write_pool(self._make(self._count), self.path + ".part")
             os.rename(self.path + ".part", self.path)
 
-    def shards(self, count, most):
+    def shards(self, count, limit):
         return None  # the records are in one file
 
     def fresh(self):
@@ -162,11 +162,11 @@ def _annotations():
 
 
 def coco(quick, count=None):
-    """Annotations at the scale of train2017."""
+    """Synthetic annotations: `count`, or as many as in train2017, or 20,000 if `quick`."""
     _open("coco/instances_val2017.first647.json.xz").close()
     count = count or (20_000 if quick else COCO_TRAIN)
     note = f"synthetic: {count:,} from 2,779 real annotations, each shrunk and moved, seed {SEED}"
-    return Made("coco", note, lambda n: synthetic.annotations(_annotations(), n), count)
+    return SyntheticDataset("coco", note, lambda n: synthetic.annotations(_annotations(), n), count)
 
 
 def coco_real(quick):
@@ -175,7 +175,7 @@ def coco_real(quick):
 
 
 def imagenet(quick):
-    """Paths of training images, sorted as a listing of the folders."""
+    """Paths of training images, sorted as in a listing of the folders."""
     return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/, sorted", sorted(_paths(quick)))
 
 
@@ -214,7 +214,7 @@ def tate(quick):
     return _dataset("tate", "real artworks: 43 key sets, depth 9", map(json.loads, lines))
 
 
-# ---- More data sets, which the compression is not tuned to ----
+# ---- More data sets: the compression is not tuned to them ----
 
 
 def _more(name, note, read):

@@ -1,8 +1,8 @@
 """The suite `dict`: lookups by key in a RecordDict, against a built-in dict whose value is copied.
 
-A dict returns the object that it holds, and a store a new object. So the dict's value is copied natively
-(`recstore._core.native.rebuild`), like the floor of the suite `decode`. The keys are the dict's own objects, whose
-cached hashes make this the best case for a dict.
+A dict returns the object that it holds, but a store returns a new one. The suite therefore copies the dict's value
+natively (`recstore._core.native.rebuild`), as the floor of the suite `decode` does. The keys are the dict's own
+objects, with cached hashes: the best case for a dict.
 """
 
 import gc
@@ -29,7 +29,7 @@ def utterances(count):
 
 
 def numbered(count):
-    """Small records by an int that is not their position."""
+    """Small records by int keys that are not their positions."""
     return {i * 7919 + 13: {"id": i, "label": i % 1000, "score": i / 3} for i in range(count)}
 
 
@@ -77,7 +77,7 @@ def check_answers(store, source, absent, checks=2000):
 
 
 def lookups(quick, log):
-    """Rows of ns per lookup for each kind of data and lookup: of the dict, of the store, and the ratio in this run."""
+    """A row for each kind of data and of lookup: ns per lookup in the dict and in the store, and their ratio."""
     import recstore
 
     make, rows = native.rebuild, []
@@ -119,10 +119,10 @@ def _rows(store, source, make, keys, absent, repeats):
         for kind, calls in kinds.items():
             for times, call in zip(timings[kind], calls):
                 times.append((clock(*call) - empty) / len(keys))
-    for kind, (plain, stored) in timings.items():
+    for kind, (dict_times, store_times) in timings.items():
         yield {
             "lookup": kind,
-            "dict_ns": min(plain),
-            "store_ns": min(stored),
-            "ratio": statistics.median(b / a for a, b in zip(plain, stored)),
+            "dict_ns": min(dict_times),
+            "store_ns": min(store_times),
+            "ratio": statistics.median(b / a for a, b in zip(dict_times, store_times)),
         }

@@ -1,9 +1,9 @@
 """The suite `engines`: recstore through Ray. Writing is compared with Ray's Parquet writer, reading with `iter_rows`
 and `iter_torch_batches` of the Parquet files, in the same run.
 
-A record has two ids, a number and a path. Both writers get the same blocks, which Ray holds in memory beforehand.
-recstore's readers run in one process, Ray's in all of its processes. `python bench/engines.py N` writes N records once
-with each writer.
+A record has two ids, a score and a path. All writers get the same blocks, which are already in Ray's memory.
+`recstore.open` and `Loader` read in one process, Ray's readers in all of its processes. `python bench/engines.py N`
+writes N records once with each writer.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ BLOCKS = 8
 
 
 def table(n, first):
-    """`n` records as a pyarrow table."""
+    """`n` records with ids from `first` on, as a pyarrow table."""
     import numpy
     import pyarrow
     import pyarrow.compute
@@ -41,7 +41,7 @@ def table(n, first):
 
 
 def measure(quick, log):
-    """Rows of records a second and the ratio to Ray; the ways alternate. Raises ImportError without Ray or PyTorch."""
+    """Rows of records per second, and the ratio to Ray's own way. Raises ImportError without Ray or PyTorch."""
     import ray
     import torch  # noqa: F401 - for iter_torch_batches
 
@@ -93,7 +93,7 @@ def write_once(n):
 
 
 def time_ways(ways, n, rounds, what):
-    """Rows of ways that alternate, Ray's first. All ways must return the same number."""
+    """A row for each way, timed in alternation; the first way is Ray's. All ways must return the same number."""
     timings = {name: [] for name in ways}
     answers = {}
     for _ in range(rounds):

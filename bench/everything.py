@@ -1,4 +1,4 @@
-"""The suite `everything`: every rival and every level of compression on every data set: bytes, build, random read."""
+"""The suite `everything`: bytes, build and random reads of every rival and compression level on every data set."""
 
 import gc
 import itertools
@@ -13,10 +13,10 @@ _ENOUGH_S = 2  # builds are repeated until they have taken this long in all
 _READS = 20_000
 
 
-def measure(dataset, quick, most, log):
+def measure(dataset, quick, limit, log):
     """(rows, {rival: reason for its absence}): bytes per record, the minimum of up to three builds from a list, and the
     median of rounds of random reads."""
-    records = list(itertools.islice(dataset.fresh(), most))
+    records = list(itertools.islice(dataset.fresh(), limit))
     rows, absent, built = {}, {}, {}
     gc.collect()
     gc.freeze()  # so that the collector does not walk the list of records during a build

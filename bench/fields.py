@@ -1,4 +1,4 @@
-"""The suite `fields`: one field read lazily, against rivals that decode the whole record, and a field of all records to
+"""The suite `fields`: reads of one field, against rivals that decode the whole record, and a field of all records to
 numpy. Views are made once, outside the loop.
 """
 
@@ -22,7 +22,7 @@ def _spin_view(container, order):
 
 
 def ways(resident):
-    """{name: (loop, container)}, without absent rivals."""
+    """{name: (loop, container)}, without rivals that raise Absent."""
     import recstore
 
     store = recstore.RecordList(resident)
@@ -88,7 +88,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 
 
 def arrays(dataset, names, quick, log):
-    """Rows of a field's `to_numpy`, comprehensions over the store and the list, and a memcpy as long as the heap."""
+    """Rows of ns per record for `to_numpy`, comprehensions over store and list, and a memcpy as long as the heap."""
     import numpy
 
     import recstore

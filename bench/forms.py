@@ -7,9 +7,9 @@ from recstore._core import native
 from recstore.building import build_options, streaming
 
 
-def measure(dataset, most, log):
+def measure(dataset, limit, log):
     """A row for each kind of node in the store's trees: bytes per record with all kinds, and without this one."""
-    records = list(itertools.islice(dataset.fresh(), most))
+    records = list(itertools.islice(dataset.fresh(), limit))
     full_size, kinds = _built(records, ())
     log(f"{dataset.name}: leaving out {len(kinds)} kinds of nodes")
     rows = []
@@ -34,6 +34,6 @@ def _built(records, without):
     """(bytes of the store, names of its kinds of nodes in the order of FORMAT.md)."""
     options = build_options.Options()
     options.without = without
-    with RecordList._of_segment(streaming.build_records(records, options)) as x:
-        kinds = {native.node_name(node[0]) for tree in x.segment.trees() for node in tree}
-        return x.nbytes, [name for name in native.forms() if name in kinds]
+    with RecordList._of_segment(streaming.build_records(records, options)) as store:
+        kinds = {native.node_name(node[0]) for tree in store.segment.trees() for node in tree}
+        return store.nbytes, [name for name in native.forms() if name in kinds]

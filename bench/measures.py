@@ -21,7 +21,8 @@ from recstore.cli.bench_timing import (  # noqa: F401
 
 
 def decode(dataset, with_sizes, quick, log):
-    """Read times and sizes of every rival: (rows of ns per record, rows of bytes, {rival: reason for its absence})."""
+    """(rows of ns per record, rows of bytes, {rival: reason for its absence}); `with_sizes` adds the rivals without
+    reads."""
     chosen = [rival for rival in rivals.every() if rival.reads or with_sizes]
     records = list(dataset.fresh())
     reads, repeats = (5_000, 3) if quick else (50_000, 9)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-# Imported here, so that spawned workers pay the same for it in every job: they import this main module.
+# At the top, because spawned workers import this main module; rivals then costs the same in every job.
 import rivals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,10 +20,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def start(job, **arguments):
     """Runs a job in a fresh interpreter and returns its result. Raises RuntimeError if it fails."""
     command = [sys.executable, os.path.join(HERE, "memory_jobs.py"), job, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RECSTORE_PICKLE": "allow"})
-    if done.returncode:
-        raise RuntimeError(f"{job} ended with exit code {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RECSTORE_PICKLE": "allow"})
+    if process.returncode:
+        raise RuntimeError(f"{job} ended with exit code {process.returncode}")
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def job_build(name, quick, most, source, way):
@@ -104,11 +104,11 @@ def job_import(starts):
     )
     from importlib.util import find_spec
 
-    where = find_spec("recstore.shm.process_memory").origin
+    path = find_spec("recstore.shm.process_memory").origin
     added = []
     for _ in range(starts):
-        done = subprocess.run([sys.executable, "-c", code, where], cwd=HERE, stdout=subprocess.PIPE, check=True)
-        added.append(int(done.stdout))
+        process = subprocess.run([sys.executable, "-c", code, path], cwd=HERE, stdout=subprocess.PIPE, check=True)
+        added.append(int(process.stdout))
     return {"starts": starts, "uss_added_median": statistics.median(added), "uss_added_max": max(added)}
 
 
@@ -165,7 +165,7 @@ def job_arrow_in(**arguments):
 
 
 def job_readers(**arguments):
-    """A file read in one of the ways of the suite `readers`."""
+    """Reads a file in one of the ways of the suite `readers`."""
     import readers
 
     return readers.job(**arguments)
@@ -179,14 +179,14 @@ def job_ranks(**arguments):
 
 
 def job_rank(**arguments):
-    """One rank of that suite."""
+    """One rank of the suite `ranks`."""
     import ranks
 
     return ranks.rank(**arguments)
 
 
 def job_speech(**arguments):
-    """As job_workers, over a speech Dataset."""
+    """Like job_workers, over a speech Dataset."""
     import speech
 
     return speech.job(**arguments)
@@ -208,14 +208,14 @@ def compare_workers(rows):
 
 
 def job_views(name, quick):
-    """Size of index_by("id") and group_by("image_id") over a list, by their blobs and by the growth of the process."""
+    """Build times and sizes of index_by("id") and group_by("image_id"): the bytes of blobs, and process growth."""
     import data
 
     import recstore
     from recstore.shm import process_memory
 
     x = recstore.RecordList(data.load(name, quick).fresh())
-    # Imports and free lists must not count for the measured indexes.
+    # Imports and free lists must not count toward the measured indexes.
     with recstore.RecordList([{"id": 1, "image_id": 2}]) as warmup:
         len(warmup.index_by("id")), len(warmup.group_by("image_id"))
     gc.collect()
@@ -251,7 +251,7 @@ def job_views(name, quick):
 
 
 def _anonymous():
-    """Anonymous memory of this process in bytes, so without the pages of a store. None outside Linux."""
+    """Anonymous memory of this process in bytes, which excludes the pages of a store. None outside Linux."""
     try:
         with open("/proc/self/smaps_rollup", encoding="ascii") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("Anonymous:"))

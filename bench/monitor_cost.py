@@ -26,12 +26,12 @@ def job(processes):
     store = recstore.RecordList(
         {"path": f"{i}/{i * 7919 % 10007}.jpg", "id": i * 37 % 1_000_003} for i in range(RECORDS)
     )
-    naive = [{"a": i} for i in range(OBJECTS)]
+    objects = [{"a": i} for i in range(OBJECTS)]
     children = []
     for number in range(processes - 1):
         pid = os.fork()
         if not pid:
-            work(store, naive, number)
+            work(store, objects, number)
         children.append(pid)
     print("ready", flush=True)
     sys.stdin.read()
@@ -40,12 +40,12 @@ def job(processes):
         os.waitpid(pid, 0)
 
 
-def work(store, naive, number):
-    """A worker: reads records, so that pages of the list become private, and keeps its memory."""
+def work(store, objects, number):
+    """A worker: reads the store and the list, whose pages become private, and keeps its memory."""
     own = b"x" * (300_000_000 if number % 5 == 0 else 20_000_000)
     while own:
         for i in range(10_000):
-            store[(i * 97 + number) % RECORDS], naive[(i * 97 + number) % OBJECTS]
+            store[(i * 97 + number) % RECORDS], objects[(i * 97 + number) % OBJECTS]
         time.sleep(0.5)
 
 
@@ -63,7 +63,7 @@ def peak(pid):
 
 
 def measure(processes, seconds):
-    """Watches the program for `seconds`, and prints the costs."""
+    """Monitors the program for `seconds`, and prints the costs."""
     program = [sys.executable, os.path.abspath(__file__), "--job", "--processes", str(processes)]
     watched = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     watched.stdout.readline()
@@ -85,14 +85,14 @@ def measure(processes, seconds):
         time.sleep(10)
         before, begin = cpu(monitor.pid), time.monotonic()
         time.sleep(seconds)
-        used, memory = (cpu(monitor.pid) - before) / (time.monotonic() - begin), peak(monitor.pid)
+        core_share, memory = (cpu(monitor.pid) - before) / (time.monotonic() - begin), peak(monitor.pid)
         monitor.send_signal(signal.SIGINT)
         monitor.wait()
         run = log.read(path)
     watched.communicate(b"")
     rss = run.samples[-1]["sum"]["rss"]
     print(f"{len(run.samples[-1]['processes'])} processes, total RSS {rss / 1e9:.1f} GB")
-    print(f"the first ten seconds took {before:.2f} s of CPU time, then {100 * used:.2f} % of a core")
+    print(f"the first ten seconds took {before:.2f} s of CPU time, then {100 * core_share:.2f} % of a core")
     print(
         f"peak RSS of the monitor {memory / 1000:.1f} MB; a line of the log {len(log.line_of(run.samples[-1])):,} bytes"
     )

@@ -41,7 +41,7 @@ def by_handle(store, starts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
         handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
-    here_us = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # all share one segment, so they are not closed
+    here_us = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # not closed: they share the segment of `store`
     code = (
         "import sys, time, pickle, recstore\n"
         "handle = sys.stdin.buffer.read()\n"
@@ -62,7 +62,7 @@ def by_handle(store, starts):
 
 
 def attaching(quick, log):
-    """Rows of microseconds to attach to a small and a large store by each call, while the store is open."""
+    """Rows of microseconds that each call takes to attach to a small and a large open store."""
     import recstore
 
     rows, repeats = [], 100 if quick else 2000
@@ -70,13 +70,15 @@ def attaching(quick, log):
         log(f"attach: {count:,} records")
         name = f"bench {os.getpid()}"
         with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as original:
-            known = recstore.names.list(name)[0].fingerprint
+            fingerprint = recstore.names.list(name)[0].fingerprint
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the warning that a pickle holds a handle
                 handle = pickle.dumps(original, pickle.HIGHEST_PROTOCOL)
             calls = {
                 "attach(name)": lambda name=name: recstore.shared(name),
-                "shared(name, build)": lambda name=name, known=known: recstore.shared(name, _never, fingerprint=known),
+                "shared(name, build)": lambda name=name, fingerprint=fingerprint: recstore.shared(
+                    name, _never, fingerprint=fingerprint
+                ),
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
             for call_name, call in calls.items():

@@ -2,8 +2,8 @@
 
 `measure` starts 1, 2 and 4 nodes with four ranks each over one set in an S3 server on this machine. Each node has its
 own cache folder, and its ranks are fresh interpreters. Each rank opens the set with ``lazy=True`` and reads its share
-of an epoch in the order of a ShardSampler; then all ranks start again with a full cache. The server counts requests and
-bytes, and the rows show them beside the prediction of `model`. `manifests` opens manifests of up to 10^5 shards.
+of an epoch in the order of a ShardSampler. Then all ranks start again with a full cache. The rows show the requests and
+bytes that the server counted beside the prediction of `model`. `manifests` opens manifests of up to 10^5 shards.
 
 `model` also covers larger runs: `python bench/nodes.py` prints it for 10^11 records on 1 to 1,000 nodes.
 """
@@ -26,10 +26,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Prices and limits of an object store, as a large provider publishes them for a region.
 STORED_GB_MONTH = 0.023  # dollars
 GETS_1000 = 0.0004
-GETS_A_SECOND = 5_500  # for each prefix, before the store splits it
+GETS_PER_SECOND = 5_500  # for each prefix, before the store splits it
 
 
-def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a_month=100):
+def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_per_month=100):
     """The load of a run on the network and the object store, as a dict.
 
     Every rank lists the manifests when it opens the set without a version. One process of each node fetches the
@@ -37,8 +37,8 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
     another node. A shard is one request. `gbit` is the network bandwidth of a node in gigabits per second."""
     nbytes = records * record_bytes
     shard_bytes, manifest_bytes = nbytes / shards, 76 * shards
-    shards_a_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
-    seconds = shards_a_node * shard_bytes * 8 / (gbit * 1e9)
+    shards_per_node = min(shards, shards / nodes + (0 if nodes == 1 else 1))  # of an epoch
+    seconds = shards_per_node * shard_bytes * 8 / (gbit * 1e9)
     at_start = nodes * (ranks + 1)
     return {
         "set_tb": nbytes / 1e12,
@@ -46,13 +46,13 @@ def model(records, shards, record_bytes, nodes, ranks=RANKS, gbit=25.0, epochs_a
         "manifest_mb": manifest_bytes / 1e6,
         "requests_at_start": at_start,
         "manifest_gb_at_start": nodes * manifest_bytes / 1e9,
-        "shards_a_node": shards_a_node,
-        "gb_a_node_and_epoch": shards_a_node * shard_bytes / 1e9,
-        "tb_an_epoch": nodes * shards_a_node * shard_bytes / 1e12,
+        "shards_a_node": shards_per_node,
+        "gb_a_node_and_epoch": shards_per_node * shard_bytes / 1e9,
+        "tb_an_epoch": nodes * shards_per_node * shard_bytes / 1e12,
         "fetch_s_an_epoch": seconds,
-        "gets_a_second": nodes * shards_a_node / max(seconds, 1e-9),
+        "gets_a_second": nodes * shards_per_node / max(seconds, 1e-9),
         "stored_dollars_a_month": nbytes / 1e9 * STORED_GB_MONTH,
-        "get_dollars_a_month": epochs_a_month * nodes * shards_a_node / 1000 * GETS_1000,
+        "get_dollars_a_month": epochs_per_month * nodes * shards_per_node / 1000 * GETS_1000,
     }
 
 
@@ -99,7 +99,7 @@ def start(server, url, folder, nodes):
 
 
 def measure(quick, log):
-    """Rows of 1, 2 and 4 nodes with a cold and a warm cache. Raises ImportError without obstore, moto or PyTorch."""
+    """Rows for 1, 2 and 4 nodes with a cold and a warm cache. Raises ImportError without obstore, moto or PyTorch."""
     import obstore  # noqa: F401
     import torch  # noqa: F401
 
@@ -149,7 +149,7 @@ def measure(quick, log):
 
 
 def manifests(quick, log):
-    """Rows of milliseconds and megabytes to open a manifest of 10^3 to 10^5 shards in a folder."""
+    """Rows of the time and memory to open a manifest of 10^3 to 10^5 shards in a folder."""
     rows = []
     for shards in (1_000,) if quick else (1_000, 10_000, 100_000):
         log(f"nodes: a manifest of {shards:,} shards")
@@ -174,7 +174,7 @@ def run(options, results):
 
 
 def open_manifest(folder, shards):
-    """Writes a manifest, opens it and reads a record. Runs in a fresh process."""
+    """Writes a manifest and measures opening it and reading a record. Runs in a fresh process."""
     import recstore
     import recstore.remote
     from recstore.remote import manifest
@@ -213,7 +213,7 @@ def main():
     for nodes in (1, 10, 100, 1_000):
         predicted = model(10**11, 10**5, 128, nodes)
         print(f"{nodes:,} nodes: " + ", ".join(f"{name} {value:,.4g}" for name, value in predicted.items()))
-    print(f"the object store serves {GETS_A_SECOND:,} requests a second; with 1,000 nodes, a node reads "
+    print(f"the object store serves {GETS_PER_SECOND:,} requests a second; with 1,000 nodes, a node reads "
           f"{math.ceil(10**5 / 1000)} of 10^5 shards")  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Plots the results of run.py: `python bench/plots.py RESULT.json [RESULT.json ...] [--out DIR]`.
 
-It draws the PNGs of each suite in the results that has plots. If several results have a suite, the last one counts. A
-rival has the same colour in all plots.
+It writes the plots of each suite as PNGs. If several results have a suite, the last one counts. A rival has the same
+colour in all plots.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def _caption(machine):
 
 
 def colour(name):
-    """The colour of a rival; grey for others."""
+    """The colour of a rival; grey if COLOURS does not have it."""
     return COLOURS.get(name, "#bbbbbb")
 
 
@@ -89,8 +89,8 @@ def colour(name):
 
 
 def panels(rows, value, title, unit, line=None):
-    """Horizontal bars, the best on top, for the main data sets or else the first six. The rival `line` is a vertical
-    line."""
+    """Horizontal bars, the best on top, for the main data sets or else the first six. The rival `line` is drawn
+    as a vertical line."""
     sets = [name for name in data.MAIN if any(row["data"] == name for row in rows)]
     sets = sets or list(dict.fromkeys(row["data"] for row in rows))[:6]
     across = min(3, len(sets))
@@ -155,7 +155,7 @@ def draw_size(rows):
 
 
 def _dots(rows, names):
-    """The other data sets: bytes as a share of MessagePack's, a line for each."""
+    """The other data sets: bytes as a share of MessagePack's, a row of dots for each."""
     rivals = ("recstore", "Vortex", "Parquet zstd-9", "zstd-19 of the whole")
     sizes = {(row["data"], row["rival"]): row["bytes_per_record"] for row in rows}
     names = [name for name in names if (name, "msgspec") in sizes and (name, OURS) in sizes]

@@ -1,4 +1,4 @@
-"""The suite `positions`: all kinds of indices, and a field of records in random order.
+"""The suite `positions`: indices of all kinds, and a field of records in random order.
 
 `indices` measures making ``x[indices]``, which does not read records. `gather` measures
 ``x.field(name).to_numpy(indices)`` beside numpy's own gather from an array.
@@ -20,7 +20,7 @@ def records(n):
 
 
 def kinds(order):
-    """{name: indices in this form}."""
+    """{name of a form: indices in this form}."""
     import numpy
 
     forms = {

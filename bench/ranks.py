@@ -5,7 +5,7 @@ The list is from a text file of 7.65 million paths in nested folders (`recstore.
 shared name and starts its workers. The workers of all ranks divide the records of an epoch and read them in random
 order, as with a DistributedSampler, so each one touches every page of the store. Memory is measured while all processes
 are alive: the PSS of all ranks and workers, and unmapped pages of the segment. The stub is the same job over a
-container that holds nothing (rivals.Stub).
+container that holds next to nothing (rivals.Stub).
 """
 
 import json
@@ -42,11 +42,11 @@ class Paths:
         """Yields each folder with its files."""
         names = data._lines("imagenet/simclr_10percent.txt.xz")
         synsets = sorted({name.partition("_")[0] for name in names})
-        chooser, left = random.Random(data.SEED), self.count
+        chooser, remaining = random.Random(data.SEED), self.count
         folders = [(part, synset) for part in range(_PARTS) for synset in synsets]
         for position, (part, synset) in enumerate(folders):
-            count = left // (len(folders) - position)
-            left -= count
+            count = remaining // (len(folders) - position)
+            remaining -= count
             numbers = chooser.sample(range(10 * count + 10), count)
             yield f"archive/{part:02}/{synset}", sorted(f"{synset}_{number}.JPEG" for number in numbers)
 
@@ -66,7 +66,7 @@ class Paths:
 
 
 def ready(source, quick):
-    """The file or folder of a source, made if it is missing, and the number of paths."""
+    """Makes the file or folder of a source if it is missing: `(path, number of paths)`."""
     count = {"listing": 60_000 if quick else PATHS, "tree": 12_000 if quick else FILES}[source]
     path = os.path.join(data.pools(), f"ranks-{source}-{count}")
     if not os.path.exists(path):
@@ -147,15 +147,15 @@ def _read(records, number, workers, pipe):
     """The program of a worker: it reads the records `number`, `number + workers` and so on, in random order."""
     from recstore.cli.workers import shuffled, touch
 
-    share, read, rank = range(number, len(records), workers), 0, os.getppid()
+    share, read, rank_pid = range(number, len(records), workers), 0, os.getppid()
     for place in shuffled(len(share), number + 1):
         touch(records[share[place]])
         read += 1
-        if read % 10_000 == 0 and os.getppid() != rank:
+        if read % 10_000 == 0 and os.getppid() != rank_pid:
             return  # the rank has exited
     pipe.send(read)
     while not pipe.poll(1):
-        if os.getppid() != rank:
+        if os.getppid() != rank_pid:
             return
 
 
@@ -163,7 +163,7 @@ def _read(records, number, workers, pipe):
 
 
 def job(source, container, path, count, ranks, workers, method="fork"):
-    """A row. Runs in a fresh process."""
+    """Runs all ranks and returns a row. memory_jobs.py calls it in a fresh process."""
     from recstore.shm import process_memory
 
     folder = os.path.dirname(os.path.abspath(__file__))
@@ -206,7 +206,7 @@ def job(source, container, path, count, ranks, workers, method="fork"):
 
 
 def _receive(process, answer):
-    """Receives the report of a rank. With `answer` the rank continues."""
+    """Receives the report of a rank; `answer` lets the rank continue."""
     line = process.stdout.readline()
     if not line:
         raise RuntimeError(f"a rank ended with exit code {process.wait()}")

@@ -1,8 +1,8 @@
 """The suite `readers`: read_json of a COCO-like document against json.load, read_jsonl against orjson.loads of each
 line, and the readers of tables against pyarrow with to_pylist().
 
-Each way runs in a fresh process, in alternation with the others, and a digest of its records is checked. The time ends
-when the records are usable: the store is built, or the list is complete.
+Each way runs in a fresh process, in alternation with the others, and a digest of sampled records is checked. The time
+ends when the records are usable: the store is built, or the list is complete.
 """
 
 import gc
@@ -38,7 +38,7 @@ def files(quick):
 
 
 def _document(file, size):
-    """Writes a document like instances_train2017.json of about `size` bytes, with annotations made from real ones."""
+    """Writes about `size` bytes of a document like instances_train2017.json, with annotations made from real ones."""
     real = data.coco_real(False).pool(10**6)
     images = [
         {
@@ -103,7 +103,7 @@ def _pyarrow_options():
 
 
 def job(way, path):
-    """Reads a file in one of the ways: seconds, CPU seconds of all threads, peak memory above the memory before."""
+    """Reads a file in one of the ways, and returns its times, its peak memory beyond the start, and a check."""
     import recstore
     from recstore.shm import process_memory
 
@@ -197,7 +197,7 @@ def _types(path):
 
 
 def measure(quick, log):
-    """A row for each way: medians of the turns, and ratios to the plain way in the same turn. Also the scan alone."""
+    """A row for each way: medians of the turns, and ratios to the plain way of that turn; also a row for the scan."""
     document, lines = files(quick)
     paths = tables(quick)
     rows = []
@@ -226,14 +226,14 @@ def turns(path, plain, ways, n, log):
     return [_row(path, way, results, results_by_way[plain]) for way, results in results_by_way.items()]
 
 
-def _row(path, way, results, plain):
+def _row(path, way, results, plain_results):
     def median(key):
         values = [result[key] for result in results if result[key] is not None]
         return statistics.median(values) if values else None
 
     ratios = {
         key: statistics.median(
-            result[key] / plain_result[key] for result, plain_result in zip(results, plain, strict=True)
+            result[key] / plain_result[key] for result, plain_result in zip(results, plain_results, strict=True)
         )
         for key in ("seconds", "cpu_s")
     }
@@ -251,7 +251,7 @@ def _row(path, way, results, plain):
 
 
 def _scan(path):
-    """A row of only the scan that finds the bounds of elements, over the first 64 MB of the document in memory."""
+    """The row of the scan alone, which finds the bounds of elements, over the first 64 MB of the document."""
     from recstore._core import native
 
     with open(path, "rb") as file:

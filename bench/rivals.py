@@ -132,10 +132,10 @@ def every():
 
 
 class Stub:
-    """A container that returns a fresh equal record at each read and holds next to nothing.
+    """A container that returns a fresh copy of one of a few records at each read.
 
     It shows the memory of a program apart from its container: the loop, the records in flight, the allocator. The pool
-    is small, because its memory would count for the baseline.
+    is small, because its memory counts toward the baseline.
     """
 
     def __init__(self, dataset, pool=64):

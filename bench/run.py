@@ -1,7 +1,7 @@
 """Runs the suites: `python bench/run.py [SUITE ...] [--quick] [--json OUT]`.
 
-It prints a table for each suite and writes all rows and the machine as JSON. It never checks a time; compare the ratios
-of one run.
+It prints the tables of each suite and writes all rows and the machine as JSON. It never checks times; compare ratios
+within one run.
 """
 
 import argparse
@@ -301,7 +301,7 @@ def job_rows(results, suite, jobs):
 
 
 def make_ready(arguments):
-    """Makes the records of a job outside the process that measures. Raises data.Missing without their source."""
+    """Makes synthetic records of a job outside the process that measures. Raises data.Missing without their source."""
     if arguments.get("kind") == "coco":
         data.coco(False, arguments["count"]).ready()
     elif arguments.get("name") == "coco":

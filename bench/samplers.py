@@ -1,7 +1,7 @@
 """The suite `samplers`: the order of an epoch of 10^9 indices, beside torch's permutation.
 
-Times, except to resume, are CPU times, since other work on the machine hardly changes them. torch's permutation has
-fewer indices; it takes 8 bytes per index as a tensor, and more as the list that samplers hold.
+All times but the time to resume are CPU times, which other work on the machine hardly changes. torch's permutation has
+fewer indices; it takes 8 bytes per index as a tensor, and 40 as the list that torch's samplers hold.
 """
 
 import statistics
@@ -59,7 +59,7 @@ def measure(quick, log):
 
 
 def check(n):
-    """Raises OrdersDiffer unless the first 1,000 indices are distinct, and the same in batches."""
+    """Raises OrdersDiffer unless the first 1,000 indices are distinct and the batches contain the same ones."""
     from itertools import islice
 
     from recstore.torch import BatchSampler, ShuffleSampler

@@ -48,14 +48,14 @@ def measures(quick, log):
 
     count, repeats = (20_000 if quick else RECORDS), (3 if quick else 5)
     with tempfile.TemporaryDirectory() as folder:
-        bare, path = os.path.join(folder, "bare.recs"), os.path.join(folder, "x.recs")
+        bare_path, path = os.path.join(folder, "bare.recs"), os.path.join(folder, "x.recs")
         log(f"saved indexes: building {count:,} records")
         with recstore.RecordList(annotations(count)) as x:
-            x.save(bare)
+            x.save(bare_path)
             seconds, _ = _best(lambda: x.save(path, index_by=["key", "id"], group_by=["image", "any_image"]), 1)
         open_seconds = {
             name: _best(lambda file=file: recstore.open(file).close(), 50)[0]
-            for name, file in (("bare", bare), ("indexed", path))
+            for name, file in (("bare", bare_path), ("indexed", path))
         }
         rows = [
             {
@@ -72,27 +72,27 @@ def measures(quick, log):
             ("group_by", "any_image"),
         ):
             log(f"saved indexes: {method}({field})")
-            rows.append(_row(recstore, bare, path, method, field, repeats))
+            rows.append(_row(recstore, bare_path, path, method, field, repeats))
     return rows
 
 
-def _row(recstore, bare, path, method, field, repeats):
-    with recstore.open(bare) as plain, recstore.open(path) as indexed:
-        built_s, built = _best(lambda: getattr(plain, method)(field), 2)
-        saved_s, saved = _best(lambda: getattr(indexed, method)(field), 20)
-        keys = list(built)
+def _row(recstore, bare_path, path, method, field, repeats):
+    with recstore.open(bare_path) as bare_store, recstore.open(path) as indexed_store:
+        built_s, built_index = _best(lambda: getattr(bare_store, method)(field), 2)
+        saved_s, saved_index = _best(lambda: getattr(indexed_store, method)(field), 20)
+        keys = list(built_index)
         random.Random(SEED).shuffle(keys)
         keys = keys[:100_000]
         for key in keys[:2000]:
-            if saved[key] != built[key]:
-                raise WrongAnswer(f"{method}({field}) gives another value for {key!r}")
-        _spin(saved, keys)  # the first lookup of a saved group also compares its keys
+            if saved_index[key] != built_index[key]:
+                raise WrongAnswer(f"{method}({field}) returns a different value for {key!r}")
+        _spin(saved_index, keys)  # the first lookup of a saved group also compares its keys
         timings = {"memory": [], "saved": []}
         for _ in range(repeats):
             empty = clock(spin_empty, keys)
-            for name, index in (("memory", built), ("saved", saved)):
+            for name, index in (("memory", built_index), ("saved", saved_index)):
                 timings[name].append((clock(_spin, index, keys) - empty) / len(keys))
-        info = next(entry for entry in indexed.info().indexes if (entry.kind, entry.field) == (method, field))
+        info = next(entry for entry in indexed_store.info().indexes if (entry.kind, entry.field) == (method, field))
         return {
             "index": f"{method}({field})",
             "keys": info.keys,

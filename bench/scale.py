@@ -1,4 +1,4 @@
-"""The suite `scale`: ns and bytes per record, and attaching, for 10^4 to 10^7 records, each in a separate process."""
+"""The suite `scale`: ns and bytes per record, and attaching, for 10^4 to 10^7 records; a process for each row."""
 
 import gc
 import random
@@ -21,7 +21,7 @@ def counts(kind, quick):
 
 
 def paths(count):
-    """Paths like ImageNet's: a thousand synsets, with images numbered with gaps."""
+    """Paths like ImageNet's: a thousand synsets, whose image numbers have gaps."""
     draw = random.Random(data.SEED)
     synsets = sorted(draw.sample(range(1_440_764, 15_075_141), 1000))
     chance = draw.random

@@ -13,7 +13,7 @@ COUNT = 1_000_000
 
 
 def pairs(quick):
-    """Yields `(utterance, path)` for LibriMix's sources, repeated with numbers."""
+    """Yields `(utterance, path)` for numbered copies of LibriMix's sources."""
     names = _names()
     for number in range(_count(quick)):
         copy, position = divmod(number, len(names))
@@ -83,7 +83,7 @@ class Stub:
 
 
 def job(quick, method, container, workers):
-    """A row: USS of the workers, total, and bytes of the store."""
+    """A row: USS of the workers, total memory, and bytes of the store."""
     from recstore.cli.workers import full_pass
     from recstore.shm import process_memory
 

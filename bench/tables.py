@@ -63,7 +63,7 @@ def source_note(machine, source):
 
 
 def number(value, digits=1):
-    """A figure as text: an integer from 100 on, else with decimals; a dash for None."""
+    """A figure as text: an integer from 100 on, otherwise with decimals; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}f}"

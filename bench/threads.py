@@ -2,10 +2,11 @@
 
 It needs a free-threaded interpreter (`nox -s interpreter` builds one) and as many cores as threads. With the GIL the
 ratio is at most 1; `lock` says whether the GIL was on. Each thread reads the same number of records at random through
-the same store, in its own order. One-thread and two-thread rounds alternate. `times_one` is the median ratio of their
-wall times, and other work on the machine lowers it. `times_one_of_processor` uses the threads' processor time: other
-work hardly changes it, but it does not count the time a thread waits for a lock. `spin` is a loop that shares nothing,
-so it shows the speed-up that the machine allows at that moment; `of_spin` is `times_one` as a share of it.
+the same store, in its own order. One-thread and two-thread rounds alternate. `times_one` is the median throughput as a
+multiple of one thread's, by wall time; other work on the machine lowers it. `times_one_of_processor` uses the threads'
+processor time: other work hardly changes it, but it does not count the time a thread waits for a lock. `spin` is a loop
+that shares nothing, so it shows the speed-up that the machine allows at that moment; `of_spin` is `times_one` relative
+to that speed-up.
 """
 
 import array
@@ -79,12 +80,12 @@ def elapsed(way, x, orders):
     return seconds, statistics.mean(processor)
 
 
-def measure(dataset, quick, most, log):
+def measure(dataset, quick, limit, log):
     """Rows of ns per record, all threads together, and of the throughput relative to one thread."""
     import recstore
 
     reads, rounds = (1_000, 3) if quick else (20_000, 15)
-    records = list(itertools.islice(dataset.fresh(), min(most, 2_000) if quick else most))
+    records = list(itertools.islice(dataset.fresh(), min(limit, 2_000) if quick else limit))
     log(f"threads: {dataset.name}, {len(records):,} records")
     lock = getattr(sys, "_is_gil_enabled", lambda: True)()
     with recstore.RecordList(records) as x:

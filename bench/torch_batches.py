@@ -2,8 +2,8 @@
 function.
 
 The tasks are four fields of COCO-like annotations, their polygons as jagged tensors, padded rows of tokens, and whole
-records as dicts. Times are per sample; processor time is of all processes. The loaders alternate; ratios are medians of
-the rounds. Workers persist and the first epoch is not timed, so their start and first reads do not count.
+records as dicts. Times are per sample; processor time includes the workers. The loaders alternate; ratios are medians
+of the rounds. Workers persist and the first epoch is not timed, so their start and first reads do not count.
 """
 
 import random
@@ -128,7 +128,7 @@ def loaders(records, forms, names, collate, size):
 
 
 def dicts_loaders(records, size):
-    """As `loaders`, for records as dicts."""
+    """Like `loaders`, for records as dicts."""
     import torch
     from torch.utils.data import DataLoader, RandomSampler
 
@@ -162,7 +162,7 @@ def _same(records):
 
 
 def check(loaders, n):
-    """Raises WrongAnswer unless the first three batches of the loaders are the same."""
+    """Raises WrongAnswer unless the loaders agree: in three batches or, for recstore's samplers, in their length."""
     # The samplers of recstore draw a different order, so only their number of samples is compared.
     iterators = [(name, iter(loader)) for name, loader in loaders.items() if "of recstore" not in name]
     for number in range(3):
@@ -214,7 +214,7 @@ def epoch(loader):
 
 
 def measure(quick, log):
-    """Rows of processor and wall ns per sample. ImportError without torch, data.Missing without annotations."""
+    """Rows of processor and wall ns per sample. Raises ImportError without torch, data.Missing without annotations."""
     import torch
 
     torch.set_num_threads(1)

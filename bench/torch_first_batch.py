@@ -1,8 +1,8 @@
 """The suite `first_batch`: the time until a DataLoader with spawned workers returns its first batch.
 
 Each container runs in a fresh process (memory_jobs.py starts it). The job makes the container, then measures the time
-from `iter` to the first batch. `start` is a container of one record, so it shows the time to start the workers and
-import torch in them. recstore.torch.Loader does not start a process.
+from `iter` to the first batch. `start` is a container that holds one record, so it shows the time to start the workers
+and import torch in them. recstore.torch.Loader does not start a process.
 """
 
 import gc
@@ -21,7 +21,7 @@ def records_of(batch):
 
 
 class Start:
-    """A container that makes an equal record at each read."""
+    """A container that returns a copy of one record at each read."""
 
     def __init__(self, dataset):
         self.length = len(dataset)

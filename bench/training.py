@@ -27,7 +27,7 @@ import time
 import output
 
 FORMS = ("nothing", "list", "torch+pickle", "recstore")
-H100_STEP = {"detection": 0.130, "text": 0.025}  # seconds, of bench/results/2026-11-27-training-h100.json
+H100_STEP = {"detection": 0.130, "text": 0.025}  # seconds, from bench/results/2026-11-27-training-h100.json
 BATCH = {"detection": 32, "text": 16}
 RECORDS = {"detection": 50_000, "text": 100_000}
 LENGTH = 512  # tokens of a sample
@@ -85,7 +85,7 @@ WORDS = _words()
 RECORD = {"detection": detection_record, "text": text_record}
 
 
-class Made:
+class GeneratedRecords:
     """A sequence that makes each record when it is read."""
 
     def __init__(self, make, count):
@@ -100,7 +100,7 @@ class Made:
 
 def records_of(form, job, count):
     if form == "nothing":
-        return Made(RECORD[job], count)
+        return GeneratedRecords(RECORD[job], count)
     records = [RECORD[job](index) for index in range(count)]
     if form == "torch+pickle":
         from recstore.cli.bench_rivals import TorchPickle
@@ -113,7 +113,7 @@ def records_of(form, job, count):
 
 
 class Detection:
-    """A typical Dataset: metadata in an attribute, an image decoded in each read."""
+    """A typical Dataset: its attribute holds the metadata, and each read decodes an image."""
 
     def __init__(self, records):
         from PIL import Image
@@ -147,7 +147,7 @@ class Detection:
 
 
 class Text:
-    """The same for conversations."""
+    """A Dataset of conversations as byte tokens."""
 
     def __init__(self, records):
         self.records = records
@@ -270,7 +270,7 @@ def memory():
 
 
 def steps(batches, step, size, seconds):
-    """Trains until the epoch or the time ends: (samples, seconds waiting for data, seconds in all)."""
+    """Trains until the epoch or the time ends: (samples, seconds waiting for data, seconds in total)."""
     waited, samples, begin = 0.0, 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
         before = time.perf_counter()
@@ -284,7 +284,7 @@ def steps(batches, step, size, seconds):
 
 
 def run(job, form, workers, start, seconds, count):
-    """Trains for an epoch, at most `seconds`, and returns a row of the table."""
+    """Trains for an epoch or for `seconds`, whichever ends first, and returns a row of the table."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -294,7 +294,7 @@ def run(job, form, workers, start, seconds, count):
         import recstore
 
         recstore.share_dataset(dataset)
-    prepared = time.perf_counter() - began
+    prepare_s = time.perf_counter() - began
     worker_options = {"num_workers": workers, "multiprocessing_context": start}
     loader = DataLoader(
         dataset,
@@ -314,7 +314,7 @@ def run(job, form, workers, start, seconds, count):
     step = {"detection": detection_step, "text": text_step}[job]() if torch.cuda.is_available() else timed_step(job)
     for _ in range(3):
         step(batch)
-    samples, waited, took = steps(batches, step, BATCH[job], seconds)
+    samples, waiting_s, total_s = steps(batches, step, BATCH[job], seconds)
     memory_in_steps = memory()
     del batches
     cpu = _cpu() - cpu
@@ -329,11 +329,11 @@ def run(job, form, workers, start, seconds, count):
         "workers": workers,
         "start": start,
         "records": count,
-        "prepare_s": prepared,
+        "prepare_s": prepare_s,
         "first_batch_s": first_batch_s,
         "samples": samples,
-        "samples_a_second": samples / took,
-        "waiting_share": waited / took,
+        "samples_a_second": samples / total_s,
+        "waiting_share": waiting_s / total_s,
         "cpu_s_a_1000_samples": 1000 * cpu / samples,
         "memory_in_steps": memory_in_steps,
         "memory_all_read": memory_all_read,
@@ -346,7 +346,7 @@ def _cpu():
     return sum(use.ru_utime + use.ru_stime for use in usage)
 
 
-# ---- All of them ----
+# ---- All jobs ----
 
 
 def main():

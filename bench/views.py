@@ -1,6 +1,6 @@
 """The suite `views`: the cost of slicing, adding, repeating, shuffling and pickling, at two lengths.
 
-The memory of indexes is a job of memory_jobs.py, because it measures the whole process.
+A job of memory_jobs.py measures the memory of indexes, because that needs a fresh process.
 """
 
 import gc

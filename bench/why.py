@@ -14,14 +14,15 @@ from recstore.text import an, counted, table
 
 @dataclasses.dataclass(frozen=True)
 class Weighed:
-    """One form that the planner considered for the values of one kind at a field, summed over all blocks.
+    """One form that the planner considered for one kind of value of a field, summed over blocks. Blocks in
+    which all values fit the form are summed apart from the others.
 
     Attributes:
         part: "value" for the field itself, "element" for the elements of its lists, tuples and objects.
         values: the kind of the values, named after the node that stores them plainly.
-        form: the node; for a list, with the node of its elements: "list of decimal".
+        form: the node, and for a list also the node of its elements, as in "list of decimal".
         bits: the size of all these values in this form, including values that do not fit it. For symbols this is an
-            estimate from typical text: the table is trained after the choice, and dropped if it saves nothing.
+            estimate from typical text: the symbol table is trained after the choice, and dropped if it saves nothing.
         count: the number of values.
         fits: the number of values that fit the node. The others use a second node in a union.
         blocks: the number of blocks that considered the form.
@@ -65,7 +66,7 @@ class Why:
             lines.append(f"{self.asked} is stored as a part of {around}, without a choice of its own")
         rows = [("part", "values", "form", "bits", "a value", "fit", "blocks", "chosen")]
         for weighed in self.forms:
-            per = weighed.bits / weighed.count if weighed.count else 0.0
+            bits_per_value = weighed.bits / weighed.count if weighed.count else 0.0
             fit = f"{weighed.fits / weighed.count:.1%}" if weighed.count else ""
             chosen = (
                 "" if not weighed.chosen else "chosen" if weighed.chosen == weighed.blocks else f"in {weighed.chosen:,}"
@@ -77,7 +78,7 @@ class Why:
                     weighed.values,
                     form,
                     f"{weighed.bits:,}",
-                    f"{per:.2f}",
+                    f"{bits_per_value:.2f}",
                     fit,
                     f"{weighed.blocks:,}",
                     chosen,
@@ -112,25 +113,25 @@ def why(records, field, compression="auto"):
 
 
 def _joined(entries):
-    """The Weighed of log entries, summed over the blocks."""
+    """The log entries as Weighed, summed over blocks."""
     groups = {}
-    for run, _, depth, _, kind, form, chosen, values, fits, bits in entries:
+    for block, _, depth, _, kind, form, chosen, values, fits, bits in entries:
         sums_by_form = groups.setdefault((min(depth, 1), kind), {})
         sums = sums_by_form.setdefault((form, fits < values), [0, 0, 0, set(), set()])
         for position, amount in enumerate((bits, values, fits)):
             sums[position] += amount
-        sums[3].add(run)
+        sums[3].add(block)
         if chosen:
-            sums[4].add(run)
+            sums[4].add(block)
     return tuple(
-        Weighed("element" if depth else "value", kind, form, *figures, len(runs), len(chosen))
+        Weighed("element" if depth else "value", kind, form, *figures, len(blocks), len(chosen_blocks))
         for (depth, kind), forms in sorted(groups.items(), key=lambda group: group[0][0])
-        for (form, _), (*figures, runs, chosen) in sorted(forms.items(), key=lambda sums: sums[1][0])
+        for (form, _), (*figures, blocks, chosen_blocks) in sorted(forms.items(), key=lambda sums: sums[1][0])
     )
 
 
 class _Seen:
-    """Counts the records of a stream and checks whether any of them has the field."""
+    """Counts the records of a stream, checks whether any has the field, and collects keys for the error."""
 
     def __init__(self, keys):
         self.keys, self.found, self.count, self.names = keys, not keys, 0, {}

@@ -87,11 +87,11 @@ _LATER = {  # loaded on first use
 }
 
 # Imported on first use. They are not in __all__: `from recstore import *` must not hide PyTorch.
-_PACKAGES = ("integrations", "monitor", "names", "remote", "sources", "torch")
+_MODULES = ("integrations", "monitor", "names", "remote", "sources", "torch")
 
 
 def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
+    if name in _MODULES:
         return __import__(f"recstore.{name}", fromlist=[name])
     module = _LATER.get(name)
     if module is None:

@@ -1,7 +1,6 @@
 """Types that several modules share. The module does not exist at run time, and user code does not import it.
 
-A record's fields are Any. An index array has a length, dimensions and ``__array__``: numpy's scalars, which are
-indices, do not match, and checkers need no torch.
+A record's fields are Any. The arrays are protocols, so that checkers need neither numpy nor torch.
 """
 
 import os
@@ -40,7 +39,7 @@ class BuildOptions(OneProcess, total=False):
     workers: SupportsIndex
 
 class Attaching(TypedDict, total=False):
-    """The keyword arguments of recstore.shared(name)."""
+    """The keyword arguments of recstore.shared(name), without `arrays`."""
 
     fingerprint: str | None
     files: Paths | None
@@ -97,7 +96,7 @@ class ArrowExpression(Protocol):
 Where: TypeAlias = Callable[[dict[str, Any]], object] | ArrowExpression | None
 
 class IndexArray(Protocol):
-    """An array or tensor with dimensions. Scalars of numpy have no length and are indices."""
+    """An array or tensor with dimensions. A scalar of numpy has no length, so it does not match: it is an index."""
 
     @property
     def ndim(self) -> int: ...

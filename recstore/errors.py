@@ -1,8 +1,8 @@
-"""The exceptions of recstore, and warnings about the caller's code. Imports nothing.
+"""The exceptions of recstore, and warnings about the caller's code. Imports nothing when loaded.
 
 Each is an :class:`Error` and also the built-in exception that a caller expects, so `except ValueError` around a read of
-a damaged file works. CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, as every
-OSError has it.
+a damaged file works. CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, like an
+OSError.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ class SegmentExistsError(Error, FileExistsError):
 class OutOfSpaceError(Error, OSError):
     """A store does not fit. The message has the bytes needed, the bytes available and the limit. errno is ENOSPC."""
 
-    _cause = 0  # the errno of the core: ENOMEM for a limit of memory
+    _cause = 0  # the errno of the core, such as ENOMEM for a limit of memory
 
 
 class BuildError(Error, RuntimeError):
-    """A build failed in another process, or waited for itself."""
+    """A build failed in another process, or would have waited for itself."""
 
 
 class _ChildDied(BuildError):
@@ -136,7 +136,7 @@ class InputError(Error, ValueError):
 
 class RemoteError(Error, OSError):
     """An object of a set of shards cannot be read, written, listed or removed. The message has the object, the reason
-    and the remedy. `url` is the object, or the set."""
+    and the remedy. `url` is the URL of the object or the set."""
 
     url: str | None
 

@@ -1,6 +1,6 @@
 """Hints for users of other libraries: an error about an argument or function that recstore lacks ends with recstore's
-counterpart. The tables list the names that are different in recstore. For any other name, the hint is the nearest
-name."""
+counterpart. The tables list the names that are different in recstore. For an argument that is not in them, the
+hint is where it belongs or the nearest name."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ _FUNCTIONS = {
 
 def of_argument(caller: str, name: str, known: Iterable[str] = ()) -> str:
     """The end of a message about a keyword argument that the function or class `caller` lacks: a hint from the tables,
-    the reader that has the argument, or the nearest of the names `known`; else empty."""
+    the sources or the build that take the argument, or the nearest of the names `known`; else empty."""
     kind = caller.removeprefix("read_")
     from recstore import sources
 

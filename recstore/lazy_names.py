@@ -1,5 +1,5 @@
-"""Packages that import their public names on first use, and errors for the names of other libraries. Imports
-nothing."""
+"""Lets packages import their public names on first use, and errors suggest the right argument. Imports nothing when
+loaded."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def named_arguments(function: _F) -> _F:
         for name in kwargs:
             if name not in known:
                 caller, _, method = function.__qualname__.partition(".")
-                shown = type(args[0]).__name__ if method else caller
+                callee = type(args[0]).__name__ if method else caller
                 hint = foreign_names().of_argument(caller, name, known)
-                raise TypeError(f"{shown}() got an unexpected keyword argument {name!r}{hint}")
+                raise TypeError(f"{callee}() got an unexpected keyword argument {name!r}{hint}")
         return function(*args, **kwargs)
 
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):

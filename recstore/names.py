@@ -20,7 +20,7 @@ def list(name: str | None = None, *, dir: Path | None = None) -> SegmentTable:
         name: only the stores and caches of this name.
         dir: the folder of the stores, instead of RECSTORE_DIR or /dev/shm.
 
-    The list is empty if nothing has the name. Counting the values of a cache takes a millisecond for a million slots.
+    The list is empty if nothing has the name. Counting the values of a cache takes a millisecond per million slots.
     Safe from several threads at once.
 
     >>> from recstore import RecordList
@@ -50,6 +50,6 @@ def remove(name: str, fingerprint: str | None = None, *, dir: Path | None = None
 
 def collect(*, dir: Path | None = None) -> int:
     """Removes the stores and caches that no process uses and that are not kept, such as the files of killed processes.
-    Returns the number of files removed. Builds and calls for a name do this too; in a folder of thousands of stores,
-    only some of them. Safe from several threads at once."""
+    Returns the number of files removed. Builds and calls for a name do this too, but not every time in a
+    folder of thousands of stores. Safe from several threads at once."""
     return named_segments.collect(named_segments.folder(dir))

@@ -2,7 +2,7 @@
 
 No server decides which process builds: the kernel does. Beside the segment's path is a lock file. The process that gets
 its lock builds, and removes the lock file when the segment has its name. A waiting process reads in the lock file
-whether the build failed, and gets the lock if the builder dies. `shm.named_segments` has names, leases and their
+whether the build failed, and gets the lock if the builder dies. `shm.named_segments` handles names, leases and
 removal.
 """
 
@@ -95,20 +95,20 @@ def shared(
 ) -> Any:
     """The store of a source or of a function's result. One process of this user on this host builds it; every other
     process that calls this with the same name and fingerprint waits and attaches. Without `source_or_build` it only
-    attaches, to a store that a process of this user holds or that was kept.
+    attaches, to a store that a process of this user has open or that was kept.
 
     Args:
         name: up to 64 characters.
         source_or_build: a :class:`recstore.sources.Source`, such as ``recstore.sources.csv("train.csv")``; or a
             function without arguments that returns a source, an iterable of records, a mapping, or a store.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one: of a
-            source from its files and arguments; of a function from its code and the values that it reads
-            (docs/fingerprints.md). A value that cannot be hashed is a TypeError that names it. Without
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives it
+            from the files and arguments of a source, or from the code of a function and the values that it reads
+            (docs/fingerprints.md). A value that cannot be hashed raises a TypeError that names it. Without
             `source_or_build`, None means the only store of the name.
         files: paths whose sizes, times and inodes become part of the fingerprint.
-        keep: False: the store ends when its last user closes it or exits; after a SIGKILL, at the next call of
-            recstore. True: it stays until ``recstore.names.remove`` or a restart; this requires `fingerprint` or
-            `files`. "2h": it stays for two hours after its last use; units are s, m, h, d and w.
+        keep: False: the store ends when its last user closes it or exits; after a SIGKILL, at a later build or call of
+            `shared`. True: it stays until ``recstore.names.remove`` or a restart; this requires `fingerprint` or
+            `files`. "2h": it stays for two hours after its last use; units are s, m, h, d and w. A number is seconds.
         isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. The
             source or function must be picklable. A script that defines it calls `shared` under
             ``if __name__ == "__main__":``.
@@ -253,7 +253,7 @@ class _Call:
             lock = native.Lock(self.target.lock_path)
             try:
                 if self.wait(lock):
-                    store = self.attach()  # another process may have built before this lock
+                    store = self.attach()  # another process may have built before this one got the lock
                     return self.build_locked(lock) if store is None else store
             finally:
                 lock.close()
@@ -292,7 +292,7 @@ class _Call:
 
     def wait(self, lock: native.Lock) -> bool:
         """Waits for the lock. Returns whether this process holds it. If not, the segment may have been published.
-        Raises BuildError if the build failed, and WaitTimeoutError."""
+        Raises BuildError if the build failed, and WaitTimeoutError after the timeout."""
         delay, first = _FIRST_DELAY, None
         while lock.state == native.BUSY and lock.leads():
             first = first or _state(lock)
@@ -383,7 +383,7 @@ def _make(target_arguments: Any, replaces: bool, build: Callable[[], Any], optio
 
 
 def _refuse_nested(target: Target) -> None:
-    """Raises BuildError for a call by the `build` of this store, in this thread or in a process that it forked."""
+    """Raises BuildError for a call by the `build` of this store, in this thread or in a process forked by it."""
     entry = _building.get(target.path)
     if entry is None or entry[0] != _thread.get_ident():
         return
@@ -409,7 +409,7 @@ def _container(segment: native.Segment, reader: trust.Reader) -> Any:
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[str, Any]) -> Any:
+def _build(result: Any, target: Target, reader: trust.Reader, option_values: Mapping[str, Any]) -> Any:
     """The store of the result of a build, under the target's name. The building process reads the store as the attached
     processes do, so that all processes see the same."""
     source = source_of(result)
@@ -422,9 +422,9 @@ def _build(result: Any, target: Target, reader: trust.Reader, chosen: Mapping[st
         if rows is not None:
             raise TypeError(f"build() returned {kind}, a table; return {rows}")
         if isinstance(result, (native.Records, native.Mapping)):
-            # An unsupported value in it was pickled when that store was built.
-            chosen = {"on_unsupported": "pickle", **chosen}
-    options = build_options.Options(**chosen)
+            # The unsupported values of this store were pickled when it was built.
+            option_values = {"on_unsupported": "pickle", **option_values}
+    options = build_options.Options(**option_values)
     options.target, target.reader = target, reader
     is_mapping = isinstance(result, (native.Mapping, Mapping)) if source is None else source.pairs
     build = streaming.build_mapping if is_mapping else streaming.build_records

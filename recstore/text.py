@@ -1,4 +1,4 @@
-"""Text for people: sizes, tables, and text that is safe for a terminal. Imports nothing."""
+"""Text for people: sizes, tables, and text that is safe for a terminal. Imports nothing when loaded."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ def files_remedy(error: OSError) -> str:
 
     if error.errno != errno.EMFILE or "ulimit" in str(error):
         return ""
-    most = os.sysconf("SC_OPEN_MAX")
-    return f"; this process may have {most:,} files open: raise the limit (ulimit -n), or close files"
+    limit = os.sysconf("SC_OPEN_MAX")
+    return f"; this process may have {limit:,} files open: raise the limit (ulimit -n), or close files"

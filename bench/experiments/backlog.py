@@ -1,4 +1,4 @@
-"""A loader that is faster than its consumer. As a program, this file runs one case, with messages as in program.py.
+"""A loader that is faster than its consumer. Run as a program, this file runs one case, with messages as in program.py.
 
 Workers make batches of images quickly, and the loop is slow. Finished batches wait in shared memory. PyTorch's
 DataLoader requests at most `prefetch_factor` batches for each worker, which bounds their memory. A queue without a size
@@ -55,7 +55,7 @@ def fill(arguments, queue, count, over):
     shape = arguments["batch_size"], 3, arguments["side"], arguments["side"]
     for number in range(count):
         queue.put(torch.full(shape, float(number)))
-    over.wait()  # tensors that are not yet received belong to this process
+    over.wait()  # until the consumer has received the tensors, they belong to this process
 
 
 def by_queue(arguments):
@@ -64,14 +64,14 @@ def by_queue(arguments):
 
     context = torch.multiprocessing.get_context("fork")
     queue, over = context.Queue(arguments["depth"]), context.Event()
-    each = arguments["batches"] // arguments["workers"]
+    batches_per_worker = arguments["batches"] // arguments["workers"]
     processes = [
-        context.Process(target=fill, args=(arguments, queue, each, over), daemon=True)
+        context.Process(target=fill, args=(arguments, queue, batches_per_worker, over), daemon=True)
         for _ in range(arguments["workers"])
     ]
     for process in processes:
         process.start()
-    for _ in range(each * len(processes)):
+    for _ in range(batches_per_worker * len(processes)):
         yield queue.get()
     over.set()
     for process in processes:
@@ -79,7 +79,7 @@ def by_queue(arguments):
 
 
 def main():
-    """Consumes all batches, reports their number, and waits for the order to end."""
+    """Consumes all batches, reports their number, and waits for the message to end."""
     arguments = pickle.load(sys.stdin.buffer)
     batches = by_data_loader(arguments) if arguments["loader"] == "DataLoader" else by_queue(arguments)
     count = size = 0

@@ -1,5 +1,5 @@
-"""The containers of the experiments. Each function runs in a rank before its workers start, and imports the modules
-that such a program imports."""
+"""The containers of the experiments. A rank makes its container before its workers start. Each function imports its own
+modules, so a rank loads only what its container needs."""
 
 NAME = "bench-experiments"
 
@@ -8,7 +8,8 @@ def make(arguments, number, beside):
     """The records of a rank.
 
     Args:
-        arguments: a dict with `container`, a key of WAYS; `pool`, a file of records; `store`, a saved store.
+        arguments: a dict with `container`, a key of WAYS; `imports`, names of modules; `pool`, a file of records;
+            `store`, a saved store.
         number: the number of the rank.
         beside: see `be_rank` in program.py.
     """
@@ -37,7 +38,7 @@ def numpy(arguments, number, beside):
 
 
 def torch(arguments, number, beside):
-    """As in detectron2: pickles in one tensor. torch.multiprocessing moves it to shared memory when it sends it. The
+    """As in detectron2: pickles in one tensor. torch.multiprocessing moves it to shared memory to send it. The
     first of two ranks makes the tensor and sends it to the second."""
     from multiprocessing.reduction import ForkingPickler
 
@@ -74,7 +75,7 @@ def recstore_opened(arguments, number, beside):
 
 
 def recstore_shared(arguments, number, beside):
-    """A store by name: the first rank builds it in a child process, the second attaches."""
+    """A store with a shared name: the first rank builds it in a child process, and the second attaches."""
     import functools
 
     import recstore

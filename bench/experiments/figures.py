@@ -15,7 +15,7 @@ COLOURS = {
     "recstore by name with torch": "#f4a300",
     "recstore from a list": "#f29ca3",
 }
-# The first rank is black, the second rank grey, workers have these colours, helpers are thin lines.
+# Colours of the workers. The first rank is black, the second is grey, and helpers are thin grey lines.
 WORKERS = ("#1b4f8f", "#2a9d8f", "#f4a300", "#d7263d", "#7b5ea7", "#6a994e", "#8d6e63", "#00838f")
 TITLES = {
     "fork": "fork",
@@ -71,8 +71,8 @@ def _name_ends(axis, rows):
     """Labels each line at its right end with its last value. The labels do not overlap."""
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * 1.6)
-    figure_height = axis.get_window_extent().height
-    step = 11 * axis.figure.dpi / 72 / figure_height  # a line of text, as a share of the axis
+    axis_height = axis.get_window_extent().height
+    step = 11 * axis.figure.dpi / 72 / axis_height  # the height of a line of text, as a share of the axis
     place = -1.0
     for row in sorted(rows, key=lambda row: row["total"] or 0):
         if not row["total"]:
@@ -121,7 +121,7 @@ def processes(rows, experiment):
 
 
 def _legend(figure, axes, ranks):
-    """A legend below all panels, with each label once. A single rank is called the program."""
+    """Draws a legend below all panels, with one label for all helpers. A single rank is called the program."""
     handle_of = {}
     for axis in axes[:, 0]:
         for handle, label in zip(*axis.get_legend_handles_labels()):
@@ -160,7 +160,7 @@ def _tidy(axis):
 
 
 def draw_backlog(rows):
-    """The bytes of batches in flight over time, a line for each loader."""
+    """Yields a plot of the bytes of batches in flight over time, with a line for each loader."""
     figure, axis = pyplot.subplots(figsize=(9.5, 4.6))
     for index, row in enumerate(rows):
         series = sampling.read_series(row["series"])

@@ -9,13 +9,13 @@ NAMES = {
     "forkserver": "forkserver with preload",
     "ranks": "two ranks, forkserver with preload",
 }
-# The containers of recstore beside a published one: without and with torch imported.
+# recstore's containers to compare with a published one: without torch imported, and with it.
 OURS = ("recstore", "recstore with torch")
 OURS_BY_EXPERIMENT = {"ranks": ("recstore by name", "recstore by name with torch")}
 
 
 def published(rows):
-    """Each published figure beside the same program here, and beside recstore."""
+    """Each published figure, with the figures measured here for the same program and for recstore."""
     by_case = {(row["experiment"], row["container"]): row for row in rows}
     lines = []
     for (experiment, container), row in by_case.items():
@@ -65,7 +65,7 @@ def backlog(rows):
 
 
 def paths(rows):
-    """The job of the report, with each container."""
+    """The job of paths.py, with each start method and container."""
     lines = []
     for row in rows:
         bold = row["container"] == "recstore"

@@ -13,7 +13,7 @@ METHODS = ("spawn", "fork")
 
 
 def measure(method, quick):
-    """The rows of a start method: the stub and recstore in full, with spawn also the list, extrapolated."""
+    """The rows of a start method: the stub and recstore with all workers; with spawn also the list, extrapolated."""
     rank_count, worker_count = (2, 2) if quick else (RANKS, WORKERS)
     path, count = ranks.ready("listing", quick)
     arguments = {"source": "listing", "path": path, "count": count, "method": method}

@@ -1,5 +1,5 @@
 """The program of an experiment. sampling.py starts it. It reads its arguments from standard input, writes messages to
-standard output, and waits for a message before it ends; all of them are pickles.
+standard output, and waits for a message before it ends. Arguments and messages are pickles.
 
 A rank makes its records, then starts workers. As in the published programs, each worker reads every record in order and
 pickles it, which touches all of its values. All processes stay alive until the last measurement of memory. With one

@@ -54,8 +54,8 @@ def watch(script, arguments, done, interval=1.0):
     path = os.path.join(data.pools(), f"experiments-{os.getpid()}-{next(_numbers)}.log")
     watched, begin, begin_timestamp = WatchedProgram(), time.monotonic(), time.time()
     # The script starts in a new session, because the monitor recognizes orphans of the job by their process group. It
-    # starts in another folder, because a fork server imports from the working folder first, and a checkout has the
-    # source of recstore.
+    # starts in another folder, because a fork server imports from the working folder first, and would import the source
+    # of recstore from a checkout.
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     child = subprocess.Popen(command, **pipes, env=env, cwd=data.pools(), start_new_session=True)
     stop = threading.Event()
@@ -126,11 +126,11 @@ def figures(pids):
 
 
 def series(samples, labels):
-    """The samples as texts for the results: times, and in MB the figures of each label, their sum, and the batches.
+    """The samples as texts for the results: times, and in MB the figures of each label, the total, and the batches.
 
     Args:
         samples: see WatchedProgram.
-        labels: {pid: label}; only the sum includes processes without a label.
+        labels: {pid: label}; processes without a label count only in the total.
     """
     texts = {"t": " ".join(f"{sample['since']:.1f}" for sample in samples)}
     by_pid = [{process["pid"]: process for process in sample["processes"]} for sample in samples]

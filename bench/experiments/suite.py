@@ -1,4 +1,4 @@
-"""The rows of the suite: each experiment with each container, one after another."""
+"""Runs the suite, one part after another: the experiments with each container, backlog.py and paths.py."""
 
 import functools
 import os
@@ -24,7 +24,7 @@ RANKS_CONTAINERS = ("recstore by name", "recstore by name with torch", "torch", 
 # Modules that the program imports, and preloads in the fork server; recstore for other containers.
 IMPORTS = {"numpy": ["numpy"], "torch": ["torch"], "torch, one per rank": ["torch"], "list": []}
 WITH_TORCH = " with torch"
-# Estimated bytes per record: in the rank, in a forked worker, in another worker.
+# Estimated bytes per record: in the rank, in a forked worker, in a worker of another start method.
 RECORD_BYTES = {
     "list": (3300, 3300, 3400),
     "numpy": (1400, 0, 640),
@@ -79,7 +79,7 @@ class Skipped(Exception):
 
 
 def prepared(quick):
-    """The records of the experiments: `(count, pool file, saved store)`. Another process builds the store."""
+    """The records of the experiments: `(count, pool file, saved store)`. A child process builds a missing store."""
     records = data.coco(quick, 3_000 if quick else None)
     records.ready()
     store = os.path.join(data.pools(), f"experiments-{len(records)}.recs")
@@ -137,7 +137,7 @@ def _memory(experiment, container, quick, workers):
 
 
 def _backlog(loader, depth, consumer_s, quick, workers):
-    """The row of a loader: the maximum of batches in flight, in bytes and as a number."""
+    """The row of a loader: the most bytes of batches in flight, and how many batches that is."""
     _check(["torch"])
     arguments = {"loader": loader, "depth": depth, "consumer_s": consumer_s, "workers": workers}
     arguments |= (

@@ -9,8 +9,8 @@
  * parent and are released with it. To move a live struct, copy its bytes and set the source's `release` to NULL. An
  * array does not need its schema or its stream to be live.
  *
- * Threads. The specification does not allow two threads in one struct at the same time. `release` and the functions of
- * a stream may be called on a thread other than the producer's, one call at a time. */
+ * Threads. The specification does not allow two threads to use one struct at the same time. `release` and the functions
+ * of a stream may be called on a thread other than the producer's, one call at a time. */
 #pragma once
 
 #include "base/rs_base.h"
@@ -25,7 +25,7 @@
 /* The type of an array, and its name as a field. */
 struct ArrowSchema {
     const char *format;   /* never NULL: the type, as a string of the specification, such as "+l" or "tsu:UTC" */
-    const char *name;     /* UTF-8; NULL as "" */
+    const char *name;     /* UTF-8; NULL means "" */
     const char *metadata; /* NULL for none; else i32 count, then for each pair i32 size, bytes, i32 size, bytes */
     int64_t flags;        /* ARROW_FLAG_*, added up */
     int64_t n_children;

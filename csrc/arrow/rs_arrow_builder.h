@@ -40,7 +40,7 @@ RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, ui
 /* Appends the ends of n lists of `count` elements each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
 
-/* Appends a number. `seen` is its RS_ARROW_SEEN kind, `type` its type in rs_column.h. RS_E_FMT_VALUE if the field does
+/* Appends a number. `seen` is its RS_ARROW_SEEN kind, `type` its RS_COLUMN type. RS_E_FMT_VALUE if the field does
  * not have this kind, RS_E_ARG_TEXT for an int that a field of floats cannot hold, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self, uint32_t seen, unsigned type,
                                                             uint64_t bits, rs_error *err) {

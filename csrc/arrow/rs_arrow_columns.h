@@ -16,7 +16,7 @@
 /* The array of one node. Borrows everything. Position i of the array is element i + offset of each buffer. */
 typedef struct rs_arrow_column {
     const uint8_t *validity; /* a bit for each value; NULL without nulls */
-    const uint8_t *first;    /* the buffer after the validity bitmap: values, offsets, views, type ids, indices */
+    const uint8_t *first;    /* the first buffer except a validity bitmap: values, offsets, views, type ids, indices */
     const uint8_t *second;   /* the next buffer: text, sizes of list views, offsets of a dense union; may be NULL */
     uint64_t offset;
     uint64_t length;

@@ -63,8 +63,8 @@ static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *e
 
 /* ---- Joining ---- */
 
-/* The destination of the next part. `to` and `end` are copies of the buffer's fields, which the compiler would reload
- * after each byte that is written. */
+/* The destination of the next part. `to` and `end` bound the free space of the buffer. They replace the buffer's own
+ * fields, which the compiler would reload after each write of a byte. */
 typedef struct target {
     rs_buffer *out;
     uint8_t *to;
@@ -162,7 +162,7 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
     return RS_OK;
 }
 
-/* Returns the number of code points of UTF-8: decoding the text counts as many units. */
+/* Returns the number of code points of UTF-8 text. They count towards max_bytes as the units of a str do. */
 static RS_COLD uint64_t count_points(const uint8_t *p, uint64_t n) {
     uint64_t points = n;
     for (uint64_t i = 0; i < n; i++) points -= (p[i] & 0xC0) == 0x80;

@@ -1,5 +1,5 @@
 /* rs_arrow_export.c: Arrow structs. Each struct has one block of memory, `private_data`, for everything it points to
- * except the buffers of arrays. */
+ * except the buffers of arrays and constant metadata. */
 #include "arrow/rs_arrow_export.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* rs_arrow_export.h: makes the structs of the Arrow C data interface (arrow/rs_arrow.h) from fields. They own their
- * memory, so they outlive fields, store and segment, and may be released on any thread. */
+/* rs_arrow_export.h: makes the structs of the Arrow C data interface (arrow/rs_arrow.h) from fields. The structs
+ * own their memory, so they may outlive fields, store and segment, and may be released on any thread. */
 #pragma once
 
 #include "arrow/rs_arrow.h"

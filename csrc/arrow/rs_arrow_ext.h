@@ -34,7 +34,7 @@ typedef struct rs_arrow_decimal {
 /* Each function takes the value at a place (rs_path.h): the any value at the cursor if `node` is NULL, else a value
  * with its body at `body`, or at the cursor if `body` is NULL. The cursor is then after the value. */
 
-/* Takes an int. RS_E_FMT_VALUE for another value. Sets *fits to false for an int beyond 64 bits. */
+/* Takes an int. RS_E_FMT_VALUE for another value. Sets *fits to false for an int that an i64 cannot hold. */
 RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *out, bool *fits,
                                          rs_error *err);
 /* Takes the payload of a datetime or time. */

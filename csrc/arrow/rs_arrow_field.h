@@ -96,7 +96,7 @@ enum {
     RS_ARROW_FIELD_DEPTH = 60, /* libraries reject Arrow types of 64 or more levels */
     RS_ARROW_FIELDS = 1 << 16, /* the most fields of a table */
     RS_ARROW_TUPLE_ITEMS = 64, /* a longer tuple becomes a list, never columns */
-    RS_ARROW_ITEM_LEVELS = 2,  /* so does a tuple within more tuples */
+    RS_ARROW_ITEM_LEVELS = 2,  /* so does a tuple nested in 2 or more tuples */
     RS_ARROW_DIGITS = 76,      /* of decimal256 */
     RS_ARROW_ZONE_BYTES = 36   /* the longest name of a time zone, with a NUL; longer ones become UTC */
 };
@@ -104,7 +104,7 @@ enum {
 typedef struct rs_arrow_field rs_arrow_field;
 struct rs_arrow_field {
     /* Its place. */
-    char *name; /* UTF-8 with a NUL at the end; owned. Empty for the root and the element of a list */
+    char *name; /* UTF-8 with a NUL at the end; owned. Empty for the root, "item" for the element of a list */
     size_t name_size;
     rs_arrow_field *parent;
     rs_arrow_field **children; /* of a struct, and the items of tuples; owned */
@@ -147,7 +147,7 @@ struct rs_arrow_field {
     rs_column numbers;  /* BITS, NUMBERS */
     rs_buffer bytes;    /* BYTES, FIXED */
     size_t last_bytes;  /* the size of `numbers` or `bytes` in the last batch */
-    rs_buffer offsets;  /* BYTES, LIST: i64, n + 1 */
+    rs_buffer offsets;  /* BYTES, LIST: n + 1 i64 */
     rs_entries entries; /* the cache of table entries at this place */
 };
 
@@ -183,7 +183,7 @@ static inline void rs_arrow_add_kind(rs_arrow_field *self, uint32_t kinds) {
     self->seen |= kinds;
     self->present = true;
 }
-/* Adds ints within bounds. */
+/* Adds ints from min to max. */
 void rs_arrow_add_ints(rs_arrow_field *self, int64_t min, int64_t max);
 /* Adds a tuple of n items. Returns whether each item has a field of its own; else they are elements of a list. */
 bool rs_arrow_add_tuple(rs_arrow_field *self, uint64_t n);
@@ -194,8 +194,8 @@ void rs_arrow_add_zone(rs_arrow_field *self, int32_t minutes, const char *name);
 /* Removes all kinds of values from the field and its descendants. The fields stay. */
 void rs_arrow_clear_kinds(rs_arrow_field *self);
 
-/* Sets the types of the field and its descendants by their kinds of values. Drops descendants that no record has. For a
- * field without a type, sets `problem`, and *whole to false. Tuples become lists if their lengths differ or their
+/* Sets the types of the field and its descendants from their kinds of values. Drops descendants that no record has. For
+ * a field without a type, sets `problem`, and *whole to false. Tuples become lists if their lengths differ or their
  * items share a type, else structs; with root->rows, tuples of one length at the root always become structs. Errors of
  * rs_arrow_field_child. */
 RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err);

@@ -47,11 +47,11 @@ uint32_t rs_arrow_dtype_seen(const rs_array_type *type) {
         RS_ARROW_SEEN_FLOAT32,
         RS_ARROW_SEEN_FLOAT,
     };
-    const bool in_seconds = type->unit >= 7 && type->unit <= 10; /* s, ms, us, ns */
+    const bool is_arrow_unit = type->unit >= 7 && type->unit <= 10; /* s, ms, us, ns */
     if (type->code < sizeof seen / sizeof *seen) return seen[type->code];
     if (type->multiple != 1) return 0;
-    if (type->code == RS_FMT_DTYPE_DATETIME && (in_seconds || type->unit == 4)) return RS_ARROW_SEEN_DATETIME64;
-    if (type->code == RS_FMT_DTYPE_TIMEDELTA && in_seconds) return RS_ARROW_SEEN_TIMEDELTA64;
+    if (type->code == RS_FMT_DTYPE_DATETIME && (is_arrow_unit || type->unit == 4)) return RS_ARROW_SEEN_DATETIME64;
+    if (type->code == RS_FMT_DTYPE_TIMEDELTA && is_arrow_unit) return RS_ARROW_SEEN_TIMEDELTA64;
     return 0;
 }
 
@@ -129,7 +129,7 @@ rs_status rs_arrow_next_name(rs_slice *names, rs_arrow_field *field, uint32_t *n
     return rs_arrow_field_named(field, p, n, unit, n_fields, out, err);
 }
 
-/* Adds the kinds of an object's fields, whose values are the any tuple at the cursor. */
+/* Adds the kinds of an object's fields. Their values are the elements of the any tuple at the cursor. */
 static rs_status infer_object(rs_arrow_field *field, rs_cursor *cursor, rs_slice names, uint64_t n, uint32_t *n_fields,
                               rs_error *err) {
     const uint8_t *p;

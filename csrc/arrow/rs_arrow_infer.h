@@ -7,7 +7,7 @@
 /* Takes the any value at the cursor and adds its kinds. Rules 20 to 23 of FORMAT.md; errors of rs_arrow_field_named. */
 RS_NODISCARD rs_status rs_arrow_infer_any(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err);
 
-/* Adds the kinds of the values of a leaf node: numbers, bools, text, bytes. Returns false for another node. */
+/* Adds the kinds of the values of a node of ints, floats, bools, text or bytes. Returns false for another node. */
 bool rs_arrow_infer_leaf(rs_arrow_field *field, const rs_node *node);
 
 /* Adds the kinds of an array of ndim dimensions, or of a scalar for ndim 0. */

@@ -184,7 +184,8 @@ static uint32_t end_of_variable_children(const rs_arrow_op *op) {
     return all ? op->n_children : end;
 }
 
-/* Appends the records of a window whose root is a struct, column after column. */
+/* Appends the records of a window whose root is a struct, or a tuple with a field for each item: fixed children column
+ * after column, then the other children record after record. */
 static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                              const rs_arrow_op *op, const rs_column_rows *window, uint64_t *at, rs_error *err) {
     const uint32_t end = end_of_variable_children(op);

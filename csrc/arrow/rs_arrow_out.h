@@ -75,8 +75,8 @@ void rs_arrow_out_clear(rs_arrow_out *self);
 RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
                                               const rs_compiled_path *compiled, rs_error *err);
 
-/* Drops the kinds of values from the trees, so that the next runs read all values of all records. This finds the types
- * of a selection, which may have fewer kinds of values than the trees allow. */
+/* Drops the kinds of values that the trees gave, so that the next runs read all values of their records. This finds the
+ * types of a selection, which may have fewer kinds of values than the trees allow. */
 void rs_arrow_out_infer_all(rs_arrow_out *self);
 
 /* Fixes the types. Sets *whole to false if a field has no type (see its `problem`), or if maps may have fewer kinds of
@@ -89,13 +89,12 @@ RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs
 /* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done to
  * n - 1: adds the kinds of their values or, once the export is settled, appends them. Another thread may change
  * `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a
- * record; RS_E_ARG_TEXT for text with a lone surrogate or an int that a column of floats would round; errors of
- * rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record stop->index. After an error
- * `self` may only be cleared. */
+ * record; errors of rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record
+ * stop->index. After an error `self` may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err);
 
-/* Takes the value at a place that the caller has looked up. Errors of rs_arrow_put. */
+/* Takes the value at a place that the caller has looked up. Errors of rs_arrow_compile and rs_arrow_put. */
 RS_NODISCARD rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place,
                                          rs_error *err);
 /* Takes the value for a record without the field. Errors of rs_arrow_put. */

@@ -13,12 +13,12 @@ enum { MAX_OPS = 1 << 22, MANY_OPS = 1 << 16 };
 /* Grows an array of items of `size` bytes so that one more fits. */
 static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     void **at = (void **)array;
-    size_t more = *capacity == 0 ? 16 : 2 * *capacity;
+    size_t new_capacity = *capacity == 0 ? 16 : 2 * *capacity;
     if (n < *capacity) return true;
-    void *grown = realloc(*at, more * size);
-    if (grown == NULL) return false;
-    *at = grown;
-    *capacity = more;
+    void *new_array = realloc(*at, new_capacity * size);
+    if (new_array == NULL) return false;
+    *at = new_array;
+    *capacity = new_capacity;
     return true;
 }
 
@@ -63,12 +63,12 @@ static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const 
     /* Multiplicative hashing of the two addresses (Knuth, volume 3, section 6.4). */
     uint64_t mixed = ((uint64_t)(uintptr_t)owner ^ (uint64_t)(uintptr_t)field << 17) * UINT64_C(0x9E3779B97F4A7C15);
     size_t i = (size_t)(mixed >> 32) & (capacity - 1);
-    while (known[i].op != NULL && !(known[i].at == owner && known[i].field == field)) i = (i + 1) & (capacity - 1);
+    while (known[i].op != NULL && !(known[i].owner == owner && known[i].field == field)) i = (i + 1) & (capacity - 1);
     return &known[i];
 }
 
-static rs_arrow_op *find_op(const rs_arrow_program *self, const void *at, const rs_arrow_field *field) {
-    return self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, at, field)->op;
+static rs_arrow_op *find_op(const rs_arrow_program *self, const void *owner, const rs_arrow_field *field) {
+    return self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, owner, field)->op;
 }
 
 static rs_status remember(rs_arrow_program *self, const void *owner, const rs_arrow_field *field, rs_arrow_op *op,
@@ -79,14 +79,14 @@ static rs_status remember(rs_arrow_program *self, const void *owner, const rs_ar
         if (grown == NULL) return rs_no_memory(err);
         for (size_t i = 0; i < self->known_capacity; i++) {
             const rs_arrow_known *old = &self->known[i];
-            if (old->op != NULL) *find_known(grown, capacity, old->at, old->field) = *old;
+            if (old->op != NULL) *find_known(grown, capacity, old->owner, old->field) = *old;
         }
         free(self->known);
         self->known = grown;
         self->known_capacity = capacity;
     }
     rs_arrow_known *at = find_known(self->known, self->known_capacity, owner, field);
-    at->at = owner;
+    at->owner = owner;
     at->field = field;
     at->op = op;
     self->n_known++;
@@ -189,7 +189,7 @@ static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_er
     return RS_OK;
 }
 
-/* Compiles a list or numbers node. Tuples of one length get a field for each item. */
+/* Compiles a list or numbers node. Short tuples of one length get a field for each item while n_ops < MANY_OPS. */
 static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     const bool is_fixed = (node->flags & RS_FMT_FLAG_FIXED) != 0;
@@ -311,7 +311,7 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
     return RS_OK;
 }
 
-/* Adds the kinds of all entries of a table of any values, which has fewer entries than there are records. */
+/* Adds the kinds of all entries of a table of any values. There are usually fewer entries than records. */
 static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (uint32_t i = 0; i < table->block.n_records; i++) {
@@ -352,7 +352,7 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
     case RS_FMT_NODE_RUNS:
     case RS_FMT_NODE_EXCEPTIONS: return compile_children(self, op, field, err);
     case RS_FMT_NODE_RISING:
-        /* The width of an int does not bound its numbers, which are not in the records. */
+        /* The width of an int node does not bound the numbers of a rising node, which are not in the records. */
         if (node->children->kind == RS_FMT_NODE_INT) rs_arrow_add_ints(field, INT64_MIN, INT64_MAX);
         return compile_children(self, op, field, err);
     case RS_FMT_NODE_DICT_CODED: return compile_tables(self, op, err);
@@ -363,13 +363,13 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
     }
 }
 
-static rs_status compile_known(rs_arrow_program *self, const void *at, const rs_node *node, rs_arrow_field *field,
+static rs_status compile_known(rs_arrow_program *self, const void *owner, const rs_node *node, rs_arrow_field *field,
                                rs_arrow_op **out, rs_error *err) {
-    *out = find_op(self, at, field);
+    *out = find_op(self, owner, field);
     if (*out != NULL) return RS_OK;
     RS_TRY(new_ops(self, 1, out, err));
     RS_TRY(compile(self, *out, node, field, err));
-    return remember(self, at, field, *out, err);
+    return remember(self, owner, field, *out, err);
 }
 
 rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field, rs_arrow_op **out,

@@ -7,14 +7,14 @@
 typedef struct rs_arrow_op rs_arrow_op;
 typedef struct rs_arrow_part rs_arrow_part; /* of rs_arrow_concat.c */
 
-/* A node at a field. Lives in an rs_arrow_program; borrows node and fields. */
+/* A node compiled for a field. Lives in an rs_arrow_program; borrows node and fields. */
 struct rs_arrow_op {
     const rs_node *node;
     rs_arrow_field *field; /* NULL to skip the values */
     rs_arrow_op *children; /* one for each child of the node, or for each item of tuples of one length; NULL for none */
-    rs_arrow_op **tables;  /* dict-coded: the root of each table's tree */
+    rs_arrow_op **tables;  /* dict-coded: the op of the root of each table's tree */
     rs_arrow_field **items; /* tuples and objects: the fields of the items; NULL for none */
-    rs_arrow_part *parts;   /* concat: its prepared parts; NULL if it has parts of other kinds */
+    rs_arrow_part *parts;   /* concat: its prepared parts; NULL if rs_arrow_put_concat cannot join them */
     uint32_t n_children;
     uint32_t n_items;
     bool prepared; /* concat: parts is set */
@@ -24,9 +24,9 @@ struct rs_arrow_op {
     bool whole;    /* struct: every field of the type has a child here, and no key is optional */
 };
 
-/* The op for a field at the root of a tree, or at the node where a walk ended. */
+/* An op that can be looked up by its tree, node or table and its field. */
 typedef struct rs_arrow_known {
-    const void *at; /* the tree, the node, or a table after its entries were read */
+    const void *owner; /* the tree, the node, or a table after its entries were read */
     const rs_arrow_field *field;
     rs_arrow_op *op;
 } rs_arrow_known;
@@ -42,7 +42,7 @@ typedef struct rs_arrow_program {
     rs_arrow_known *known; /* a hash table; open addressing */
     size_t n_known, known_capacity;
     uint64_t n_ops;
-    uint32_t n_fields; /* of the tree of fields */
+    uint32_t n_fields; /* number of fields below the root field */
     bool shares;       /* keys of a map share a node, which may have more kinds of values than one key */
 } rs_arrow_program;
 
@@ -51,7 +51,8 @@ void rs_arrow_program_clear(rs_arrow_program *self);
 
 /* Compiles a linked tree for a field. Sets *out to the op of its root. Adds the kinds of values of the tree to the
  * fields. A second call for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too
- * many ops, rules 21 to 23 for keys and consts, RS_E_MEM. After an error the ops may only be cleared. */
+ * many ops, errors of rules 20 to 23 and 31 for keys, consts and entries of tables, RS_E_MEM. After an error the ops
+ * may only be cleared. */
 RS_NODISCARD rs_status rs_arrow_compile(rs_arrow_program *self, const rs_tree *tree, rs_arrow_field *field,
                                         rs_arrow_op **out, rs_error *err);
 

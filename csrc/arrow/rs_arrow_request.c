@@ -20,7 +20,7 @@ static int kind_of(const char *format) {
 
 typedef struct bounds {
     int64_t min;
-    uint64_t max; /* not below 0 */
+    uint64_t max; /* 0 if all values are negative */
 } bounds;
 
 /* Sets *out to the bounds of an integer kind. Returns false for other kinds. */
@@ -38,7 +38,7 @@ static bool kind_bounds(int kind, bounds *out) {
     return true;
 }
 
-/* Sets *out to the bounds of the field's values, which may be narrower than the bounds of its kind. */
+/* As kind_bounds, for the field's values, whose bounds may be narrower than those of its kind. */
 static bool value_bounds(const rs_arrow_field *self, bounds *out) {
     if (!kind_bounds(self->kind, out)) return false;
     if ((self->seen & RS_ARROW_SEEN_INTS) == RS_ARROW_SEEN_INT) {

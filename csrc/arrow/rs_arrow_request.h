@@ -1,11 +1,11 @@
-/* rs_arrow_request.h: changes the types of fields to a schema that a consumer requests, where no value can be lost. */
+/* rs_arrow_request.h: changes the types of fields as a consumer's schema requests, if this loses no value. */
 #pragma once
 
 #include "arrow/rs_arrow.h"
 #include "arrow/rs_arrow_field.h"
 
 /* Changes the types of a field and its descendants to the types of `requested`, by the names of fields. Integers change
- * to other integers and to float64 if all bounds allow it, floats to wider floats, text and bytes between 32-bit
+ * to other integers and to float64 if their bounds allow it, floats to wider floats, text and bytes between 32-bit
  * offsets, 64-bit offsets and views, lists between 32-bit and 64-bit offsets, and nulls to bools, numbers, text and
  * bytes. Other fields keep their types, as the Arrow specification allows a producer. Call it between rs_arrow_resolve
  * and the first batch. `requested` is live and only read. The export later widens 32-bit offsets if it needs to. */

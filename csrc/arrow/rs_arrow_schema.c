@@ -38,7 +38,7 @@ static bool prepend(char *out, size_t *at, const char *text, size_t n) {
     return true;
 }
 
-/* Prepends the step from the parent of a node. Returns false if it does not fit. */
+/* Prepends the step from the parent to a node. Returns false if it does not fit. */
 static bool prepend_step(const rs_arrow_schema *self, uint32_t node, char *out, size_t *at) {
     const rs_arrow_node *n = &self->nodes[node], *outer = &self->nodes[n->parent];
     switch (outer->kind) {
@@ -191,7 +191,7 @@ static bool read_size(const char *p, rs_arrow_node *node) {
     return take_number(&p, false, &node->size) && *p == '\0' && node->size <= INT32_MAX;
 }
 
-/* Reads the type ids of a union into a new array of `ids`. */
+/* Reads the type ids of a union, and appends their array to `ids`. */
 static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char *p, uint64_t n_children) {
     uint16_t ids[RS_ARROW_UNION_TYPES];
     const char *text = p;
@@ -289,7 +289,7 @@ static rs_status set_zone(rs_arrow_compiler *c, uint32_t number, const char *nam
 
 /* ---- Extension types ---- */
 
-/* Returns whether the metadata have the name of this extension type. */
+/* Returns whether `metadata` names the extension type `type`. */
 static bool is_extension(const char *metadata, const char *type) {
     static const char key[] = "ARROW:extension:name";
     const uint8_t *p = (const uint8_t *)metadata;
@@ -401,7 +401,7 @@ static rs_status add_node(rs_arrow_compiler *c, const struct ArrowSchema *schema
 
 /* ---- Names ---- */
 
-/* Sets name and key of the last node, a field of a struct. */
+/* Sets the name and the key of the last node, a field of a struct. */
 static rs_status read_name(rs_arrow_compiler *c) {
     rs_arrow_schema *self = c->out;
     const uint32_t number = self->n_nodes - 1;
@@ -463,7 +463,7 @@ static const char *name_of(const struct ArrowSchema *field) {
     return field == NULL || field->name == NULL ? "" : field->name;
 }
 
-/* The error for a missing column. It lists as many of the table's columns as the message has room for. */
+/* Sets the error for a missing column, which lists as many of the table's columns as fit. */
 RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchema *schema, rs_slice name) {
     char columns[160];
     size_t size = 0;
@@ -478,16 +478,16 @@ RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchem
                         schema->n_children == 0 ? "none" : columns);
 }
 
-/* The children of a struct by the hashes of their names: numbers from 1 on, 0 for a free slot. It has only the first
- * two children of a name. */
+/* The children of a struct by the hashes of their names. A slot has 1 + the index of a child, or 0. Only the first two
+ * children of each name have slots. */
 typedef struct child_names {
     const struct ArrowSchema *schema;
     int64_t *slots;
     size_t mask;
 } child_names;
 
-/* Looks up a name. Sets *n to the number of children with this name, at most 2, and *first to the number of the first
- * one, n_children for none. Returns the slot for one more child of the name. */
+/* Looks up a name. Sets *n to the count of children with this name, at most 2, and *first to the index of the first, or
+ * to n_children if there is none. Returns the free slot for another child of this name if *n is below 2. */
 static size_t find_child(const child_names *self, const char *name, size_t size, int64_t *first, unsigned *n) {
     size_t at = (size_t)rs_hash64(name, size, 0) & self->mask;
     *first = self->schema->n_children;
@@ -518,8 +518,8 @@ static rs_status child_names_open(child_names *self, const struct ArrowSchema *s
     return RS_OK;
 }
 
-/* Adds the fields of the outermost struct that are in the options. */
-static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
+/* Adds the fields of the outermost struct that the options name. */
+static rs_status add_columns_by_name(rs_arrow_compiler *c, const child_names *names) {
     const struct ArrowSchema *schema = names->schema;
     int64_t k;
     unsigned n;
@@ -541,7 +541,7 @@ static rs_status add_found(rs_arrow_compiler *c, const child_names *names) {
 static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
     child_names names;
     RS_TRY(child_names_open(&names, schema, c->err));
-    rs_status status = add_found(c, &names);
+    rs_status status = add_columns_by_name(c, &names);
     free(names.slots);
     return status;
 }
@@ -602,7 +602,7 @@ static unsigned own_levels(const rs_arrow_schema *self, const rs_arrow_node *nod
     }
 }
 
-/* Sets the level of a node from its parent's. */
+/* Sets is_entries and the level of a node from its parent, and checks the level. */
 static rs_status set_level(rs_arrow_compiler *c, uint32_t number) {
     rs_arrow_schema *self = c->out;
     rs_arrow_node *node = &self->nodes[number];

@@ -11,7 +11,7 @@
 #include "arrow/rs_zones.h"
 
 /* The kind of a node. TEXT and BYTES have offsets, their VIEW kinds views; the children of RUN_END are run ends and
- * values; the only child of DICTIONARY is the entries; the only child of MAP is a STRUCT of keys and values. */
+ * values; the only child of DICTIONARY has the entries; the only child of MAP is a STRUCT of keys and values. */
 typedef enum rs_arrow_kind {
     RS_ARROW_NULL,
     RS_ARROW_BOOL,
@@ -75,7 +75,7 @@ typedef struct rs_arrow_options {
 /* One type within a schema. The children of a node are adjacent. */
 typedef struct rs_arrow_node {
     uint8_t kind;    /* rs_arrow_kind */
-    uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; DICTIONARY: of an index */
+    uint8_t width;   /* bytes per element of the first data buffer; 0 for bits and fixed bytes; DICTIONARY: per index */
     uint8_t unit;    /* RS_ARROW_SECONDS and so on */
     bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
     bool is_signed;  /* WIDE: whether the ints are signed; DICTIONARY: whether the indices are */

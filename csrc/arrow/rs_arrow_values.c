@@ -89,7 +89,7 @@ static inline uint8_t *put_text(rs_arrow_writer *self, uint32_t node, const uint
     return p + n;
 }
 
-/* Loads offsets `at` and `at` + 1, and checks that they are in order. */
+/* Loads offsets `at` and `at` + 1. Returns whether they are in order and not negative. */
 static inline bool take_bounds(const rs_arrow_column *column, unsigned width, uint64_t at, uint64_t *begin,
                                uint64_t *end) {
     const int64_t a = rs_arrow_int(column->first, at, width), b = rs_arrow_int(column->first, at + 1, width);
@@ -310,7 +310,7 @@ static uint64_t find_run(rs_arrow_writer *self, uint32_t number, uint64_t at) {
     return low;
 }
 
-/* Returns the union's member with element `at`, and the value's position in it; RS_ARROW_NO_NODE after an error. */
+/* Returns the union's member with element `at`, and sets *i to its position there; RS_ARROW_NO_NODE after an error. */
 static uint32_t take_member(rs_arrow_writer *self, uint32_t number, uint64_t at, uint64_t *i) {
     const rs_arrow_node *node = &self->schema->nodes[number];
     const rs_arrow_column *column = &self->columns[number];

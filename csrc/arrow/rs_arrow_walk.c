@@ -25,7 +25,7 @@ static uint64_t float_bits(double value) {
     return rs_load_u64(bytes);
 }
 
-/* Appends the value of a leaf node. Before the types are known it skips the value, whose kind comes from the tree. */
+/* Appends the value of a leaf node. Before the types are known, adds the kind of the node and skips the value. */
 static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_node *node, rs_cursor *cursor,
                           const uint8_t *body, uint64_t bits, rs_error *err) {
     rs_place place;
@@ -66,9 +66,10 @@ static bool is_absent(const rs_node *child, const rs_slice *group) {
            rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
 }
 
-rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const rs_slice *group,
-                                uint32_t end, rs_error *err) {
-    for (uint32_t i = 0; i < end; i++) {
+/* Takes the children of a struct or tuple that are not fixed; their bodies are at the cursor. */
+static rs_status put_variable_children(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
+                                       const rs_slice *group, rs_error *err) {
+    for (uint32_t i = 0; i < op->node->n_children; i++) {
         const rs_node *child = &op->node->children[i];
         const rs_arrow_op *to = &op->children[i];
         if (child->fixed || is_absent(child, group)) continue;
@@ -96,7 +97,7 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
         RS_TRY(rs_arrow_put(self, &op->children[i], cursor, head + child->body_off,
                             rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
     }
-    RS_TRY(rs_arrow_put_appended(self, op, cursor, &group, node->n_children, err));
+    RS_TRY(put_variable_children(self, op, cursor, &group, err));
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_struct(op->field, op->whole, err) : RS_OK;
 }
@@ -169,7 +170,7 @@ static rs_status put_plain_list(const rs_arrow_op *op, rs_cursor *cursor, const 
     return rs_arrow_end_value(op->field, element->n, err);
 }
 
-/* Takes the elements of a list node: with `items`, each by its own op, else all by the first. */
+/* Takes the elements of a list node: with `items`, each by its own op, else all by the first op. */
 static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                               bool items, rs_error *err) {
     const rs_node *node = op->node, *child = node->children;
@@ -323,9 +324,9 @@ static rs_status put_union(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor
 static rs_status put_exceptions(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                                 uint64_t bits, rs_error *err) {
     rs_outer outer;
-    bool odd;
-    RS_TRY(rs_decode_exception(cursor, op->node, &odd, &outer, err));
-    if (!odd) return rs_arrow_put(self, op->children, cursor, body, bits, err);
+    bool is_exception;
+    RS_TRY(rs_decode_exception(cursor, op->node, &is_exception, &outer, err));
+    if (!is_exception) return rs_arrow_put(self, op->children, cursor, body, bits, err);
     RS_TRY(rs_arrow_put_alone(self, &op->children[1], cursor, err));
     return rs_decode_leave_entry(cursor, &outer, err);
 }
@@ -359,7 +360,7 @@ static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
     return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->program->n_fields, out, err);
 }
 
-/* Takes a value of a map at the field of its key, or skips it if that is NULL. */
+/* Takes a value of a map at `child`, the field of its key. If that is NULL, skips the value or reports a misfit. */
 static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field *child, const rs_map *map,
                                uint64_t i, rs_cursor *cursor, rs_error *err) {
     rs_arrow_op *op;
@@ -375,7 +376,7 @@ static rs_status put_map_value(rs_arrow_walk *self, rs_arrow_field *field, rs_ar
     return rs_arrow_put(self, op, cursor, value.body, value.bits, err);
 }
 
-/* Takes a map as a struct of its keys, like a dict of an any value. */
+/* Takes a map as a struct of its keys, like a dict in an any value. */
 static rs_status put_map(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {
     rs_arrow_field *field = op->field;
     uint64_t n_taken = 0;
@@ -427,7 +428,7 @@ static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
     return rs_arrow_put_array(self, op->field, &type, ndim, dims, body, err);
 }
 
-/* Takes the payload of an object: a row, a list or numbers of tuples, or an any tuple. */
+/* Takes the payload of an object: a tuple, list, numbers, any or const node. */
 static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                             rs_error *err) {
     switch (op->node->kind) {

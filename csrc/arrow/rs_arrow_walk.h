@@ -6,8 +6,8 @@
 #include "arrow/rs_arrow_walk_any.h"
 
 /* Takes the value of op->node; op->field is not NULL. The body is at `body`, or at the cursor if `body` is NULL.
- * Errors: the rules above, RS_E_ARG_TEXT for text with a lone surrogate, RS_E_ARG_LIMIT for too many fields,
- * RS_E_MEM. */
+ * Errors of the rules above; RS_E_FMT_VALUE for a value that does not match its field; RS_E_ARG_TEXT for text with a
+ * lone surrogate or an int that a column of floats would round; RS_E_ARG_LIMIT for too many fields; RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
 
@@ -18,8 +18,3 @@ RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op
  * The caller has checked that bits and body are within rows->least. */
 RS_NODISCARD rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                          const rs_column_rows *rows, rs_error *err);
-
-/* Takes the children of a struct or tuple that are not fixed and have numbers below `end`; their bodies are at the
- * cursor. */
-RS_NODISCARD rs_status rs_arrow_put_appended(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
-                                             const rs_slice *group, uint32_t end, rs_error *err);

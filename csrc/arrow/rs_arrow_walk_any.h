@@ -1,4 +1,4 @@
-/* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that does not need ops: any values, ext
+/* rs_arrow_walk_any.h: the part of the walk through records (rs_arrow_walk.h) that does not follow ops: any values, ext
  * values, arrays, text. It checks rules 20 to 23 of FORMAT.md, as decoding does. */
 #pragma once
 
@@ -36,11 +36,11 @@ RS_NODISCARD static inline rs_status rs_arrow_end_struct(rs_arrow_field *field, 
     return rs_arrow_grown(field, 1, err);
 }
 
-/* Takes the any value at the cursor. RS_E_ARG_TEXT for a lone surrogate, RS_E_ARG_LIMIT (fields), RS_E_MEM. */
+/* Takes the any value at the cursor. Errors as for rs_arrow_put in rs_arrow_walk.h. */
 RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err);
 
-/* Takes an ext value of a scalar type `code`; `payload` is the place of its payload. For any other code,
- * sets *taken to false and takes nothing. */
+/* Takes an ext value with the `code` of a scalar type; `payload` is the place of its payload. For any other code, sets
+ * *taken to false and takes nothing. */
 RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
                                         const rs_place *payload, bool *taken, rs_error *err);
 

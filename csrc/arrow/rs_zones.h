@@ -1,6 +1,6 @@
 /* rs_zones.h: a cache of the offsets of time zones from UTC. The caller of the core supplies a finder, which reads the
- * time zones of the system. An offset changes about twice a year, and timestamps of a table are close together, so the
- * finder is rarely called. */
+ * time zone database. An offset changes about twice a year, and timestamps of a table are usually close together. So
+ * the finder is rarely called. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -13,7 +13,7 @@ typedef struct rs_zone_span {
     uint32_t fold;
 } rs_zone_span;
 
-/* Appends adjacent rs_zone_span in ascending order to `out`. One of them must include utc_s. `zone` is the name of the
+/* Appends adjacent spans in ascending order to `out`. One of them must include utc_s. `zone` is the name of the
  * zone. Returns any status other than RS_OK to give up; it then fills `err`. */
 typedef rs_status (*rs_zone_finder)(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out, rs_error *err);
 
@@ -27,7 +27,7 @@ typedef struct rs_zone {
 
 void rs_zone_clear(rs_zone *self);
 
-/* Sets *out to the span that includes utc_s. Calls the finder if no known span does. The finder's errors;
+/* Sets *out to the span that includes utc_s. Calls the finder if no known span does. Errors of the finder;
  * RS_E_ARG_RANGE if the finder returns no such span; RS_E_MEM. */
 RS_NODISCARD rs_status rs_zone_find(rs_zone *self, int64_t utc_s, rs_zone_finder finder, void *context,
                                     rs_zone_span *out, rs_error *err);

@@ -40,8 +40,8 @@ static rs_status sum_of(const double *weights, uint64_t n, double *sum, uint64_t
     return RS_OK;
 }
 
-/* Vose's pairing. `shares` are the weights in slots. `stack` has room for n: numbers with a share below 1 at the front,
- * the others at the back. Each iteration fills the slot of a small share with a part of a large one. */
+/* Vose's pairing. `shares` are the weights in units of a slot. `stack` has room for n: numbers with a share below 1 at
+ * the front, the others at the back. Each iteration fills the slot of a small share with a part of a large one. */
 static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *weights, uint64_t heaviest) {
     const uint64_t n = self->n;
     uint64_t small = 0, large = n;
@@ -50,16 +50,16 @@ static void pair(rs_alias *self, double *shares, uint64_t *stack, const double *
         else stack[--large] = i;
     }
     while (small > 0 && large < n) {
-        const uint64_t less = stack[--small], more = stack[large];
-        self->thresholds[less] = threshold(shares[less]);
-        put_other(self, less, more);
-        shares[more] = (shares[more] + shares[less]) - 1;
-        if (shares[more] < 1) { /* the stack slot of `more` is free, so the front can use it */
+        const uint64_t receiver = stack[--small], donor = stack[large];
+        self->thresholds[receiver] = threshold(shares[receiver]);
+        put_other(self, receiver, donor);
+        shares[donor] = (shares[donor] + shares[receiver]) - 1;
+        if (shares[donor] < 1) { /* the donor takes the receiver's place at the front */
             large++;
-            stack[small++] = more;
+            stack[small++] = donor;
         }
     }
-    /* Numbers left over by rounding get one slot each. A number of weight 0 gives its slot away. */
+    /* Each number left has a share of about 1 and gets its whole slot. With weight 0, the heaviest gets the slot. */
     for (uint64_t i = 0; i < n - large + small; i++) {
         const uint64_t number = i < small ? stack[i] : stack[large + (i - small)];
         self->thresholds[number] = weights[number] > 0 ? UINT64_MAX : 0;

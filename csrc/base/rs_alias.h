@@ -1,6 +1,6 @@
-/* rs_alias.h: random draws by weight. Draw number i of a key depends on the key and i alone, so a run of draws can be
- * distributed or resumed at any number. The results never change: the same weights, key and number give the same draw
- * on every machine with IEEE 754 doubles.
+/* rs_alias.h: random draws by weight. Draw number i depends only on the weights, the key and i, so a run of draws can
+ * be distributed or resumed at any number. The results never change: the same weights, key and number give the same
+ * draw on every machine with IEEE 754 doubles.
  *
  * With replacement, by alias tables. The n weights are divided among n slots of equal size, so that each slot has parts
  * of at most two numbers. A draw takes one slot and one of its two numbers, whatever n is.
@@ -17,7 +17,7 @@
 #include "base/rs_permute.h"
 #include "base/rs_status.h"
 
-/* An alias table over the numbers 0 to n - 1. Owns both arrays. Only rs_alias_init writes: any threads may draw. */
+/* An alias table over the numbers 0 to n - 1. Owns both arrays. Draws only read it, so any threads may draw. */
 typedef struct rs_alias {
     uint64_t n;
     uint64_t *thresholds; /* of each slot: the share of its own number, in units of 2^-64 */
@@ -27,7 +27,7 @@ typedef struct rs_alias {
 /* The bytes of one entry of `others`. */
 static inline unsigned rs_alias_width(uint64_t n) { return n <= UINT64_C(1) << 32 ? 4 : 8; }
 
-/* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with the number in err->record, for a weight
+/* Makes the table of `n` weights (not NULL, not retained). RS_E_ARG_RANGE, with its number in err->record, for a weight
  * that is negative, infinite or not a number; without a number for more than RS_PERMUTE_MAX weights, and if no weight
  * is above 0 or their sum is infinite. RS_E_MEM. On failure `self` owns nothing. A number of weight 0 is never drawn.
  * Weights below 2^-64 / n of the sum may count as 0. Release with rs_alias_clear. */

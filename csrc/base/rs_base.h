@@ -42,7 +42,7 @@
 
 #define RS_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
 
-/* The format is little-endian and loads are plain memcpy. A port to a big-endian target would swap the bytes here. */
+/* The format is little-endian and loads are plain memcpy. A port to a big-endian target would swap the loaded bytes. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "recstore reads and writes little-endian memory directly; this target is big-endian"
 #endif

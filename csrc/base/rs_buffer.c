@@ -3,33 +3,33 @@
 
 #include <stdlib.h>
 
-typedef struct rs_buffer_left {
-    struct rs_buffer_left *next;
+typedef struct rs_buffer_old {
+    struct rs_buffer_old *next;
     uint8_t *data;
-} left_memory;
+} old_memory;
 
 void rs_buffer_unpin(rs_buffer *self) {
-    while (self->left != NULL) {
-        left_memory *left = self->left;
-        self->left = left->next;
-        free(left->data);
-        free(left);
+    while (self->old != NULL) {
+        old_memory *old = self->old;
+        self->old = old->next;
+        free(old->data);
+        free(old);
     }
     self->pinned = false;
 }
 
 /* Copies the bytes to new memory of `capacity` bytes and keeps the old memory. NULL if out of memory. */
 static uint8_t *move_pinned(rs_buffer *self, size_t capacity) {
-    left_memory *left = (left_memory *)malloc(sizeof *left);
-    uint8_t *data = left == NULL ? NULL : (uint8_t *)malloc(capacity);
+    old_memory *old = (old_memory *)malloc(sizeof *old);
+    uint8_t *data = old == NULL ? NULL : (uint8_t *)malloc(capacity);
     if (data == NULL) {
-        free(left);
+        free(old);
         return NULL;
     }
     memcpy(data, self->data, self->size_bytes);
-    left->data = self->data;
-    left->next = self->left;
-    self->left = left;
+    old->data = self->data;
+    old->next = self->old;
+    self->old = old;
     return data;
 }
 

@@ -5,13 +5,13 @@
 #include "base/rs_bytes.h"
 #include "base/rs_status.h"
 
-/* Owns `data` (NULL while capacity is 0) and `left`. */
+/* Owns `data` (NULL while capacity is 0) and `old`. */
 typedef struct rs_buffer {
     uint8_t *data;
     size_t size_bytes;
     size_t capacity_bytes;
-    bool pinned;                 /* see rs_buffer_pin */
-    struct rs_buffer_left *left; /* old memory, kept while pinned */
+    bool pinned;               /* see rs_buffer_pin */
+    struct rs_buffer_old *old; /* old memory, kept while pinned */
 } rs_buffer;
 
 /* Returns the address of byte `at`; NULL for byte 0 of a buffer without memory, because NULL + 0 is undefined in C. */

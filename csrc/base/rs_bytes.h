@@ -60,7 +60,7 @@ static inline uint32_t rs_load_unit(const uint8_t *units, unsigned unit_bytes, u
 }
 
 /* Takes n bytes off the front of the slice and sets *out to the first one. Returns false and takes nothing if fewer are
- * left. All readers of untrusted bytes use this bounds test. */
+ * left. Most readers of untrusted bytes use this bounds test. */
 static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
     if (RS_UNLIKELY(n > (uint64_t)(s->end - s->ptr))) return false;
     *out = s->ptr;
@@ -69,7 +69,7 @@ static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
 }
 
 /* Takes a varint: unsigned LEB128 (DWARF 5, section 7.6) of at most 10 bytes, not necessarily the shortest form.
- * Returns false if the varint is cut off or its value does not fit 64 bits. */
+ * Returns false if the varint is cut off or longer, or its value does not fit 64 bits. */
 static inline bool rs_take_varint(rs_slice *s, uint64_t *out) {
     unsigned shift = 7;
     if (RS_UNLIKELY(s->ptr == s->end)) return false;

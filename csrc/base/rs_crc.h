@@ -3,6 +3,6 @@
 
 #include "base/rs_base.h"
 
-/* Returns the checksum of `size` bytes that follow the bytes of checksum `crc`; `crc` is 0 for the first bytes.
+/* Returns the checksum of all bytes so far: those with the checksum `crc` (0 for none), and the next `size` bytes.
  * `bytes` may be NULL when size is 0. Safe to call from any thread. */
 uint32_t rs_crc32c(uint32_t crc, const void *bytes, size_t size);

@@ -9,7 +9,7 @@ static inline uint64_t swapped64(uint64_t v) {
     return (uint64_t)swapped32((uint32_t)v) << 32 | swapped32((uint32_t)(v >> 32));
 }
 
-/* Copies the integers of one type. Adjacent ones have a loop of their own, with a constant stride. */
+/* Copies the integers of one type. Adjacent integers have a loop of their own, with a constant stride. */
 #define COPY(name, unsigned_type, type, swap) \
     static void name(const rs_integers *from, int64_t *out) { \
         const uint8_t *p = from->first; \

@@ -3,7 +3,7 @@
 
 #include "base/rs_status.h"
 
-/* The values or bytes between two calls of `stopped`: some milliseconds of work. */
+/* The values or bytes between two calls of `stopped`: a few milliseconds of work. */
 #define RS_WATCH_EVERY (UINT64_C(1) << 23)
 
 /* `stopped`, called with `arg` on the thread that does the work, returns whether to stop. */

@@ -9,8 +9,8 @@ enum {
     LINE = 8, /* slots that a search reads in one level: a line of the processor's cache */
     TAG_BITS = 24,
     ALIGNMENT = 64,    /* of values and of their arrays */
-    SEEN_LEAST = 32,   /* rs_cache_admits needs this many values */
-    CHECKED = 32 << 20 /* bytes that a process writes between two checks of the available memory */
+    SEEN_LEAST = 32,   /* values seen before rs_cache_admits refuses any */
+    CHECKED = 32 << 20 /* bytes that a writer may write between two checks of the available memory */
 };
 
 /* ---------------------------------------------------------------- numbers that processes share */
@@ -34,7 +34,7 @@ static uint64_t begun_arenas(const rs_cache *self) {
     return n < self->layout.n_arenas ? n : self->layout.n_arenas;
 }
 
-/* Sets *size to the size of the file after the table. The mapping must not be read beyond it. */
+/* Sets *size to the bytes of the arenas that the file has. The mapping must not be read beyond them. */
 static rs_status check_size(const rs_cache *self, uint64_t *size, rs_error *err) {
     rs_os_identity now;
     RS_TRY(rs_os_identify(self->fd, &now, err));
@@ -64,7 +64,7 @@ uint64_t rs_cache_used(const rs_cache *self) {
 
 /* ---------------------------------------------------------------- the table */
 
-/* Slot number `i` of a level. NULL if its chunk has no space yet, which means that the slot is empty. A mapped page
+/* Returns slot number `i` of a level, or NULL if its chunk has no space yet: then the slot is empty. A mapped page
  * without space must not be read: that would allocate it, or end the process on a full disk. */
 static uint64_t *slot_of(const rs_cache *self, uint32_t level, uint64_t i, uint8_t **out_flag) {
     const rs_cache_layout *l = &self->layout;
@@ -74,7 +74,7 @@ static uint64_t *slot_of(const rs_cache *self, uint32_t level, uint64_t i, uint8
     return number_at(self, l->level_offset[level] + 8 * i);
 }
 
-/* Reserves the space of a slot's chunk. Several processes may do it at once: reserving changes no bytes. */
+/* Sets *out to a slot, and reserves the space of its chunk. Several processes may do so at once: no bytes change. */
 static rs_status reserve_slot(const rs_cache *self, uint32_t level, uint64_t i, uint64_t **out, rs_error *err) {
     const rs_cache_layout *l = &self->layout;
     uint8_t *flag;
@@ -90,8 +90,8 @@ static rs_status reserve_slot(const rs_cache *self, uint32_t level, uint64_t i, 
 
 static uint64_t tag_of(uint64_t hash) { return hash & (((uint64_t)1 << TAG_BITS) - 1); }
 
-/* The first slot of the line of a hash in a level. The high bits of the hash choose the line, and its low bits are the
- * tag. */
+/* Returns the first slot of the line of a hash in a level. The high bits of the hash choose the line; its low bits are
+ * the tag. */
 static uint64_t line_of(const rs_cache *self, uint32_t level, uint64_t hash) {
     return LINE * rs_hash_scale(hash, self->layout.level_slots[level] / LINE);
 }
@@ -179,8 +179,8 @@ rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_slice form, bool
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a slot of the cache leads to another value");
 }
 
-/* Fills the head of a value, except its checksum, and returns the checksum, or 0 if it is not `wanted`. A checksum is
- * for the time after a restart of the machine, which files in memory do not survive. */
+/* Fills the head of a value, except its checksum, and returns the checksum, or 0 if it is not `wanted`. Checksums
+ * guard against restarts of the machine, which files in memory do not survive. */
 static uint32_t crc_of(const rs_cache_value *value, uint8_t head[RS_CACHE_VALUE_HEAD], bool wanted) {
     const rs_slice parts[] = {value->form, value->key, value->body, value->arrays};
     rs_store_u32(head + 4, (uint32_t)rs_slice_left(&value->form));
@@ -289,7 +289,7 @@ static void leave_arena(rs_cache_arena *arena) {
     arena->index = RS_NOWHERE;
 }
 
-/* The end of the last value of an arena, where the next one goes. A damaged file may have any number there. */
+/* Returns the end of the last value of an arena, where the next value goes. A damaged file may store any number. */
 static uint64_t end_of(const rs_cache *self, uint64_t arena) {
     const uint64_t used = load(used_of(self, arena));
     return used < self->layout.arena_bytes ? rs_align_up(used, ALIGNMENT) : self->layout.arena_bytes;
@@ -302,7 +302,7 @@ static bool are_empty(const rs_cache *self, uint64_t first, uint64_t n) {
     return true;
 }
 
-/* Begins `n` new arenas and locks them. *out is RS_NOWHERE if none are left. */
+/* Begins and locks `n` new arenas. Sets *out to the first, or to RS_NOWHERE if fewer than `n` are left. */
 static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t *out, rs_error *err) {
     for (;;) {
         bool locked;
@@ -312,15 +312,14 @@ static rs_status begin_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t
         if (first > self->layout.n_arenas || n > self->layout.n_arenas - first) return RS_OK;
         RS_TRY(rs_os_try_lock_range(fd, first, n, &locked, err));
         *out = first;
-        /* Otherwise another writer that searched for space was faster: it uses one of these arenas, or has filled it.
-         */
+        /* Otherwise another writer that searched for space was faster: it uses or has filled one of these arenas. */
         if (locked && are_empty(self, first, n)) return RS_OK;
         if (locked) rs_os_unlock_range(fd, first, n);
     }
 }
 
-/* Returns whether `n` arenas have space for a value of `size` bytes. One arena may hold other values; several must be
- * empty. */
+/* Returns whether the `n` arenas from `first` on have space for a value of `size` bytes. A single arena may hold other
+ * values; several must be empty. */
 static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_t size) {
     const uint64_t max_end = n == 1 ? self->layout.arena_bytes - size : 0;
     for (uint64_t i = first; i < first + n; i++) {
@@ -329,7 +328,7 @@ static bool have_space(const rs_cache *self, uint64_t first, uint64_t n, uint64_
     return true;
 }
 
-/* Finds and locks `n` arenas that have space and no writer. */
+/* Finds and locks `n` adjacent arenas that have space and no writer. */
 static rs_status find_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t size, uint64_t *out, rs_error *err) {
     const uint64_t begun = rs_os_has_range_locks() ? begun_arenas(self) : 0;
     *out = RS_NOWHERE;
@@ -347,8 +346,8 @@ static rs_status find_arenas(const rs_cache *self, int fd, uint64_t n, uint64_t 
     return RS_OK;
 }
 
-/* Sets *first to the arena and *at to the place in it for a value of `size` bytes. *first is RS_NOWHERE if none is
- * left. A value larger than an arena takes several empty ones. */
+/* Sets *first to the arena and *at to the place in it for a value of `size` bytes. *first is RS_NOWHERE if no arena has
+ * space. A value larger than an arena takes several empty arenas. */
 static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *first, uint64_t *at,
                              rs_error *err) {
     const uint64_t bytes = self->layout.arena_bytes;
@@ -425,7 +424,7 @@ static rs_status publish(const rs_cache *self, const rs_cache_value *value, uint
     return RS_OK;
 }
 
-/* Checks the available memory every CHECKED bytes, because the kernel kills a process that passes a limit. */
+/* Checks the available memory every CHECKED bytes, because the kernel kills a process that exceeds its limit. */
 static rs_status require_memory(const rs_cache *self, rs_cache_arena *arena, uint64_t size, rs_error *err) {
     if (!self->memory_backed) return RS_OK;
     if (arena->checked_bytes < size) {
@@ -492,10 +491,10 @@ rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_
     for (int i = 0; i < RS_CACHE_PROCESSES; i++) {
         if (load(&rows[i].pid) == pid && load(&rows[i].start_time) == start_time) return &rows[i];
     }
-    for (int of_ended = 0; of_ended <= 1; of_ended++) {
+    for (int reclaim = 0; reclaim <= 1; reclaim++) {
         for (int i = 0; i < RS_CACHE_PROCESSES; i++) {
             const uint64_t row_pid = load(&rows[i].pid);
-            if (of_ended ? rs_os_is_running((int64_t)row_pid) : row_pid != 0) continue;
+            if (reclaim ? rs_os_is_running((int64_t)row_pid) : row_pid != 0) continue;
             if (!swap(&rows[i].pid, row_pid, pid)) continue;
             store(&rows[i].start_time, start_time);
             for (int k = 0; k < RS_CACHE_COUNTERS; k++) store(&rows[i].counters[k], 0);

@@ -1,11 +1,11 @@
 /* rs_cache.h: the file of a cache, which many processes fill and read at once ("Caches" in FORMAT.md). It is the only
- * file of recstore that changes while others read it.
+ * file of recstore that changes while processes read it.
  *
  * A value is written to the file first and published last, by one compare-and-swap of its slot in a table that every
  * process maps writable. A slot changes once, from empty to published. So a reader never sees part of a value, and if
  * two processes write the same key, one of them succeeds. No process waits for another. Each writer appends to an
- * arena, a part of the file that it has locked. When a process ends, the kernel ends its lock, and another process may
- * continue the arena after the last value. */
+ * arena, a part of the file that it has locked. When a process ends, the kernel releases its locks, and another process
+ * may continue the arena after the last value. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -16,7 +16,7 @@ enum {
     RS_CACHE_HEADER = 4096,
     RS_CACHE_LABEL_MOST = 3072, /* the most bytes of the label in the header */
     RS_CACHE_LEVELS_MOST = 10,
-    RS_CACHE_VALUE_HEAD = 40, /* bytes of a value before its key */
+    RS_CACHE_VALUE_HEAD = 40, /* bytes of a value before the form of its key */
     RS_CACHE_ID_SIZE = 16,
     RS_CACHE_PROCESSES = 512, /* rows of counters */
     RS_CACHE_COUNTERS = 6,    /* counters of a process */
@@ -48,7 +48,7 @@ typedef struct rs_cache_layout {
     uint64_t level_offset[RS_CACHE_LEVELS_MOST];
 } rs_cache_layout;
 
-/* The offset of the flags of the chunks, a byte for each. */
+/* Returns the offset of the flags of the chunks, one byte per chunk. */
 uint64_t rs_cache_chunks_at(const rs_cache_layout *layout);
 
 /* The counters of one process, in the file. */
@@ -92,7 +92,7 @@ typedef struct rs_cache_value {
 typedef enum rs_cache_outcome {
     RS_CACHE_STORED,
     RS_CACHE_EXISTS, /* another writer published the key first */
-    RS_CACHE_FULL    /* the limit is reached */
+    RS_CACHE_FULL    /* no space or no slot is left */
 } rs_cache_outcome;
 
 /* Writes the header of a new cache to the empty file of `fd` and reserves the space before the table. `slots` is 0 for
@@ -115,7 +115,7 @@ RS_NODISCARD rs_status rs_cache_count_file(int fd, uint64_t *out, rs_error *err)
  * process. The functions below that read the table check this themselves. RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_cache_check_file(const rs_cache *self, rs_error *err);
 
-/* Ends the mappings and closes the file. Does nothing for a closed cache. */
+/* Unmaps and closes the file. Does nothing for a closed cache. */
 void rs_cache_close(rs_cache *self);
 
 /* Looks up a key by its hash and form; for int keys the hash is the slot, which is below layout.slots, and the form is
@@ -128,14 +128,14 @@ RS_NODISCARD rs_status rs_cache_find(const rs_cache *self, uint64_t hash, rs_sli
  * the values so far. True for hashed keys, and until there are enough values. */
 bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 
-/* Stores a value, whose parts are as in rs_cache_value; its crc is not read. `arena` is kept between calls. Nothing is
- * stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE for a form
- * of 4 GiB or more. */
+/* Stores a value, whose parts are as in rs_cache_value; its crc is not read. The caller keeps `arena` between calls.
+ * Nothing is stored unless *outcome is RS_CACHE_STORED. RS_E_SPACE when the disk or the memory is full; RS_E_ARG_RANGE
+ * for a form of 4 GiB or more. */
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
 
 RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err);
-/* Ends the use of the space, so that another writer may continue it. */
+/* Releases the arena, so that another writer may continue it. */
 void rs_cache_close_arena(rs_cache_arena *arena);
 
 /* Visits the published values in the order of the table. *position is 0 at first; *found is false after the last value.
@@ -148,12 +148,12 @@ uint64_t rs_cache_count(const rs_cache *self, uint64_t *table_bytes);
 /* Returns the bytes of all values, published or lost; 0 if the file has been cut. */
 uint64_t rs_cache_used(const rs_cache *self);
 
-/* The rows of counters, RS_CACHE_PROCESSES of them; NULL if the file has been cut. */
+/* Returns the RS_CACHE_PROCESSES rows of counters, or NULL if the file has been cut. */
 rs_cache_process *rs_cache_rows(const rs_cache *self);
 /* Returns the row of counters of a process, and makes one if it has none. NULL if all rows belong to running processes
  * or the file has been cut. */
 rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time);
 
 /* Checks the checksum of a value, which rs_cache_find does not do. RS_E_FMT_CHECKSUM. Values of a file in memory have
- * none. */
+ * no checksum. */
 RS_NODISCARD rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err);

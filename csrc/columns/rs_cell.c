@@ -5,7 +5,7 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* Sets the cell of a const node with a number. Its mask drops all bits of records. */
+/* Sets the cell of a const node that is a number. A mask of 0 drops the bits of records. */
 static void set_const(rs_cell *self, const rs_node *node) {
     const uint8_t *p = node->aux;
     const uint64_t size = node->aux_size_bytes;
@@ -59,8 +59,8 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
     if (!rs_node_is_number(number) && node->kind != RS_FMT_NODE_DICT_CODED) return;
     self->node = number;
     self->bit = number->size_bytes != 0 ? body_off * 8 : bit_off;
-    self->apart = number->size_bytes != 0 ? number->size_bytes * 8 : number->bits;
-    uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->apart;
+    self->step_bits = number->size_bytes != 0 ? number->size_bytes * 8 : number->bits;
+    uint64_t last = self->bit + (self->count > 0 ? self->count - 1 : 0) * self->step_bits;
     self->is_narrow = number->size_bytes != 0 ? number->size_bytes <= 4 : number->bits <= 25;
     self->reach = (last >> 3) + (self->is_narrow ? 4 : 8);
     /* More than 57 bits that begin within a byte may need more than 8 bytes; in a list, any number may begin there. */

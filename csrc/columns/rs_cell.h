@@ -23,17 +23,17 @@ enum {
 
 /* Borrows the node. Immutable once set, so any number of threads may read it. */
 typedef struct rs_cell {
-    uint8_t kind;   /* RS_CELL_ */
-    uint8_t type;   /* RS_CELL_OF_ */
-    bool is_narrow; /* load 4 bytes for a number, else 8: fewer loads then reach into the next cache line */
-    uint32_t count; /* of a list: its length; 0 for a single number */
-    uint64_t bit;   /* the offset of the first number in the record, in bits */
-    uint64_t apart; /* bits from one number to the next */
+    uint8_t kind;       /* RS_CELL_ */
+    uint8_t type;       /* RS_CELL_OF_ */
+    bool is_narrow;     /* load 4 bytes for a number, else 8: fewer loads then reach into the next cache line */
+    uint32_t count;     /* of a list: its length; 0 for a single number */
+    uint64_t bit;       /* the offset of the first number in the record, in bits */
+    uint64_t step_bits; /* from one number to the next */
     uint64_t mask;
     uint64_t base;
     double divisor;
     uint64_t least; /* a record of fewer bytes is truncated */
-    uint64_t reach; /* the bytes loaded from the record's start: up to 8 more than it has */
+    uint64_t reach; /* the bytes loaded from the record's start: up to 8 more than the record has */
     const rs_node *node;
 } rs_cell;
 
@@ -48,11 +48,11 @@ static inline uint64_t rs_cell_stored_unchecked(const rs_cell *self, const uint8
 }
 
 /* Writes n numbers as i64 or f64, bools as bytes, and returns the byte after the last; n is self->count, or 1 for a
- * single number. The cell is not RS_CELL_CODED. The caller has checked that the record has `least` bytes, and that
- * `reach` bytes from its start may be loaded. */
+ * single number. The kind is neither RS_CELL_NONE nor RS_CELL_CODED. The caller has checked that the record has
+ * `least` bytes, and that `reach` bytes from its start may be loaded. */
 static inline uint8_t *rs_cell_load_unchecked(const rs_cell *self, const uint8_t *record, uint32_t n, uint8_t *to) {
     uint64_t bit = self->bit;
-    for (uint32_t k = 0; k < n; k++, bit += self->apart) {
+    for (uint32_t k = 0; k < n; k++, bit += self->step_bits) {
         const uint64_t stored = rs_cell_stored_unchecked(self, record, bit);
         switch (self->kind) {
         case RS_CELL_BITS: rs_store_u64(to, self->base + stored); break;

@@ -333,7 +333,7 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
     return RS_OK;
 }
 
-/* Appends rows of float lists. Short ones, such as boxes, are copied without memcpy of a variable size. */
+/* Appends rows of float lists. Short lists, such as boxes, are copied without a memcpy of variable size. */
 static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
     uint8_t *to = self->values.data + self->values.size_bytes;

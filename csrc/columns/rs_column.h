@@ -40,7 +40,7 @@ static inline double rs_column_float(rs_column *self, int64_t value) {
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
                                       rs_error *err);
 
-/* Reserves room for n more numbers, at 8 bytes for each number of the column. RS_E_MEM. */
+/* Reserves room for n more numbers, as if each number of the column took 8 bytes. RS_E_MEM. */
 RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
 
 /* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. Room is reserved. */
@@ -95,7 +95,7 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
  * The caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
 
-/* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing if it is not a number.
+/* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing if that is not a number.
  * The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);

@@ -175,7 +175,7 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
 }
 
 /* As take_rows, for an optional. Rows with a value are read as rows of the child; the other rows get a null or the
- * value for records without the field. If the column allows neither, it stops, and the walk reports the row. */
+ * value for records without the field. If the column allows neither, reading stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -251,7 +251,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     return end_values(self, rows->n, err);
 }
 
-/* As take_rows, for a compiled path that is all shared beginning, once the kind of the column is known. */
+/* As take_rows, for a compiled path whose shared beginning is the whole path, once the column has a kind. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));
@@ -291,7 +291,7 @@ static rs_status take_one(rs_column_read *self, const rs_source *source, const r
     return RS_OK;
 }
 
-/* Reads the records from `begin` up to `end` of the window, which have the same compiled path. */
+/* Reads records `begin` to `end` - 1 of the window, which have the same compiled path. */
 static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_column_read_stop *stop, rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[0];
@@ -319,7 +319,7 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     return RS_OK;
 }
 
-/* Writes the number of a cell's entry. Returns false if it is not cached or has another type. */
+/* Writes the number of a cell's entry. Returns false if the entry is not cached or has another type. */
 static bool load_coded(const rs_column_read *self, const rs_cell *cell, const uint8_t *record, unsigned type,
                        uint8_t **to) {
     const rs_entry *entry =
@@ -334,9 +334,9 @@ static bool load_coded(const rs_column_read *self, const rs_cell *cell, const ui
     return true;
 }
 
-/* Writes the numbers of the cells from record `begin` of the window on: numbers of `type`, in lists of `count`, or
- * single numbers if `count` is 0. Stops before the first record that is different or too short. The room is reserved.
- * `end` is the end of the segment. Sets *n to the number of records read. */
+/* Writes the numbers of the records from number `begin` of the window on, and returns their end: numbers of `type`, in
+ * lists of `count`, or single if `count` is 0. Stops before a record that has other numbers or is too short. The room
+ * is reserved. `end` is the end of the segment. Sets *n to the number of records read. */
 static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned type, uint32_t count,
                            const uint8_t *end, uint8_t *to, uint64_t *n) {
     const rs_window *window = &self->window;
@@ -359,8 +359,8 @@ static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned 
 }
 
 /* Reads records of any trees from number `begin` of the window on, while the field is a number or a list of numbers at
- * a fixed offset. Sets *n to the number of records read: 0 if the first is different, or if the column has numbers of
- * another type. */
+ * a fixed offset. Sets *n to the number of records read: 0 if the first has no such field, or if the column has
+ * numbers of another type. */
 static rs_status take_cells(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
     const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
     const unsigned type = self->numbers.seen;
@@ -375,7 +375,7 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
                                                 self->window.records[begin]);
         RS_TRY(rs_decode_enter(&cursor, first->count, err));
     }
-    /* At most 2^8 records of 2^32 numbers. */
+    /* The product does not overflow: at most 2^8 records of fewer than 2^32 numbers. */
     RS_TRY(rs_column_reserve(&self->numbers, (self->window.n - begin) * (first->count > 0 ? first->count : 1), err));
     uint8_t *to = values->data + values->size_bytes;
     to = load_cells(self, begin, type, first->count, source->store->segment.end, to, n);
@@ -385,7 +385,7 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
 }
 
 /* Reads rows of one size at equal steps, with the field at the same offset. Loads only the field. Sets *taken to the
- * number of rows read; 0 if the block is different. */
+ * number of rows read; 0 if the block has no such rows. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
                               const rs_compiled_path *compiled, int64_t step, uint64_t n, rs_column_read_stop *stop,
                               uint64_t *taken, rs_error *err) {
@@ -406,7 +406,7 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-/* Reads records at equal steps. Sets *known to false if their block has no compiled path. */
+/* As take_stretch, in the block of the next record. Sets *known to false if the block has no compiled path. */
 static rs_status run_stretch(rs_column_read *self, const rs_source *source, int64_t start, int64_t step, uint64_t n,
                              rs_column_read_stop *stop, bool *known, uint64_t *taken, rs_error *err) {
     const rs_block *block = NULL;

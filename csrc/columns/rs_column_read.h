@@ -43,7 +43,7 @@ typedef struct rs_column_read_stop {
     int why;        /* the reason for the last return */
     uint64_t done;  /* number of positions read so far */
     uint64_t block; /* with RS_COLUMN_READ_BLOCK: the number of the block */
-    uint64_t index; /* the number of the record where it stopped */
+    uint64_t index; /* the number of the record where the read stopped */
 } rs_column_read_stop;
 
 /* Begins a column read of n records. RS_E_MEM. */
@@ -53,9 +53,9 @@ void rs_column_read_clear(rs_column_read *self);
 
 /* Reads the records start + step * positions[k], or start + step * k if `positions` is NULL, for k from stop->done to
  * n - 1. Another thread may change `positions` during the call: each position is loaded once and checked.
- * RS_E_ARG_RANGE for a position without a record, after stop->done records were read; errors of rs_store_find (without
- * loading blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self`
- * may only be cleared. */
+ * RS_E_ARG_RANGE for a position without a record, after stop->done records were read; errors of rs_window_locate,
+ * rs_compiled_path_walk, rs_column_take and rs_utf8_take for record stop->index. After an error `self` may only be
+ * cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
                                           int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
                                           rs_error *err);

@@ -1,7 +1,7 @@
 /* rs_compiled_path.h: a path of keys compiled for one tree, to find fields without the interpreter. The caller looks up
- * each key in each struct once. A walk through a record then follows child numbers, and compares keys only within any
- * values. The common first steps of all records become one offset, so a field at the same offset in every record needs
- * no walk. */
+ * each key in each struct once. A walk through a record then follows child numbers, and compares keys only within
+ * `any` values. The first steps that all records share become one offset, so a field at the same offset in every record
+ * needs no walk. */
 #pragma once
 
 #include "read/rs_path.h"
@@ -36,7 +36,7 @@ typedef struct rs_path_name {
     uint32_t n_parts;
 } rs_path_name;
 
-/* A path. Borrows keys and names, which must outlive the paths compiled from it. No names mean the whole record. */
+/* A path. Borrows keys and names, which must outlive the paths compiled from it. Without names, the whole record. */
 typedef struct rs_key_path {
     const rs_path_key *keys;
     const rs_path_name *names;
@@ -63,7 +63,7 @@ typedef struct rs_compiled_path {
     uint64_t bit_off;   /* the offset of the node's bits in the group */
     uint64_t body_off;  /* the offset of the node's body or, with `row`, of the bodies that are not fixed */
     uint64_t least;     /* a record of fewer bytes is truncated */
-    const rs_node *row; /* NULL; or the parent of `node`, which is its child n_before: in each record the walk skips the
+    const rs_node *row; /* NULL, or the parent of `node`. Then `node` is its child number n_before, and a walk skips the
                              earlier children that are not fixed */
     uint32_t n_before;
     uint32_t name, part; /* the next key: names[name].whole when part is 0, else its part number part - 1 */

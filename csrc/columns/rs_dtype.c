@@ -60,7 +60,7 @@ static uint16_t bfloat16_of(float value) {
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* Each stores a real number as a complex one. */
+/* Both store a real number as a complex number. */
 static void store_complex64(double real, uint8_t *to) {
     const float pair[2] = {(float)real, 0.0f};
     memcpy(to, pair, 8);
@@ -86,7 +86,7 @@ static void store_complex128(double real, uint8_t *to) {
 
 /* ---- From ints ---- */
 
-/* Returns the number of ints before the first that is outside of a range. */
+/* Returns the number of ints before the first that is outside a range. */
 static uint64_t count_within(const int64_t *from, uint64_t n, int64_t low, int64_t high) {
     const uint64_t span = (uint64_t)high - (uint64_t)low;
     uint64_t i;

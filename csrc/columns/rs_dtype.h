@@ -1,7 +1,8 @@
 /* rs_dtype.h: the dtypes of the arrays of a gather, and the conversion of numbers to them. A number that a dtype cannot
  * hold is never changed silently: a dtype of integers takes the integers of its range, also as floats, and bool takes 0
- * and 1. Dtypes of floats take every real number, rounded to the nearest, or infinity beyond their range. Complex
- * numbers fit only complex dtypes. */
+ * and 1. The other dtypes take every real number within the range of doubles, rounded to the nearest (bfloat16 by way
+ * of float32, ints beyond 64 bits by way of float64), or infinity beyond their own range. Complex numbers fit only
+ * complex dtypes. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -39,11 +40,11 @@ bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high);
 uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *from, uint64_t n, uint8_t *to, size_t step);
 uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, uint8_t *to, size_t step);
 uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
-/* Number i is from[2 i], its real part, and from[2 i + 1]. */
+/* Number i has the real part from[2 * i] and the imaginary part from[2 * i + 1]. */
 uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
 
 /* Writes an int beyond i64, a two's complement number of n bytes, and returns whether the dtype can hold it. An int
- * beyond the doubles fits no dtype. */
+ * beyond the range of doubles fits no dtype. */
 bool rs_dtype_put_bigint(unsigned dtype, const uint8_t *p, uint64_t n, uint8_t *to);
 
 /* Each of these writes one number, and returns whether the dtype can hold it. The usual dtypes are inline. */

@@ -1,5 +1,5 @@
-/* rs_entries.h: caches the entries of value tables for a column read. Many records refer to one entry, so each entry is
- * read once: as a number, as UTF-8, or as another value. */
+/* rs_entries.h: caches the entries of value tables for column reads and gathers. Many records refer to one entry, so
+ * each entry is read once: as a number, as UTF-8, or as another value. */
 #pragma once
 
 #include "read/rs_utf8.h"
@@ -46,14 +46,14 @@ typedef struct rs_entries {
     size_t n_known;
     rs_buffer text;
     rs_column number;        /* scratch, for reading one entry */
-    rs_entries_bound *bound; /* RS_ENTRIES_NODES slots, by the hash of the node; NULL before the first */
+    rs_entries_bound *bound; /* RS_ENTRIES_NODES slots, by the hash of the node; NULL before any is bound */
 } rs_entries;
 
 /* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
 /* Sets of_table[t] to the entries of table number t of a linked dict-coded node, in the order of the table. Entries not
- * read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
+ * read yet are RS_ENTRY_NEW. The arrays stay valid until rs_entries_clear. RS_E_MEM. */
 RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
                                        rs_entry *of_table[RS_FMT_DICT_CODED_TABLES], rs_error *err);
 

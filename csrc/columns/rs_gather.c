@@ -29,14 +29,14 @@ void rs_gather_close(rs_gather *self) {
 }
 
 uint64_t rs_gather_kept_bytes(const rs_gather *self) {
-    uint64_t kept = 0;
+    uint64_t sum = 0;
     for (uint32_t f = 0; f < self->n_fields; f++) {
         const rs_gather_field *field = &self->fields[f];
-        kept += field->values.capacity_bytes + field->valids.capacity_bytes + field->runs.capacity_bytes;
-        kept += field->ends.capacity_bytes + field->counts.capacity_bytes + field->starts.capacity_bytes;
-        kept += field->scratch.capacity_bytes + field->loose.capacity_bytes;
+        sum += field->values.capacity_bytes + field->valids.capacity_bytes + field->runs.capacity_bytes;
+        sum += field->ends.capacity_bytes + field->counts.capacity_bytes + field->starts.capacity_bytes;
+        sum += field->scratch.capacity_bytes + field->scratch_value.capacity_bytes;
     }
-    return kept;
+    return sum;
 }
 
 rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
@@ -122,7 +122,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
     return RS_OK;
 }
 
-/* Takes the other fields of one record, in the order of a walk. */
+/* Takes the fields of one record that have no fixed body, in the order of a walk. */
 static rs_status take_walked(rs_gather *self, const rs_source *source, uint64_t i, rs_error *err) {
     const rs_tree_paths *paths = self->window.paths[i];
     rs_passed passed = {NULL, 0, NULL};

@@ -29,14 +29,14 @@ typedef struct rs_gather {
 RS_NODISCARD rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err);
 void rs_gather_close(rs_gather *self);
 
-/* Returns how many bytes of memory of earlier batches the next batch reuses. */
+/* Returns the capacity in bytes of the buffers that the next batch reuses. */
 uint64_t rs_gather_kept_bytes(const rs_gather *self);
 
 /* Begins a batch of n records, and drops the previous one. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err);
 
-/* Takes the records from number self->done of the batch up to `end`: record k is record start + step * positions[k] of
- * the source, whose paths are in the order of the fields. self->stop has the reason for the return. Another thread may
+/* Takes records self->done to `end` - 1 of the batch: record k is record start + step * positions[k] of the source,
+ * whose paths are in the order of the fields. self->stop has the reason for the return. Another thread may
  * change `positions` during the call. Errors of rs_window_locate, rs_compiled_path_walk and of reading values, for
  * field stop.field (unless UINT32_MAX) of record stop.record. After an error, or a stop that cannot be resolved, only
  * rs_gather_begin and rs_gather_close may follow. */
@@ -55,8 +55,8 @@ RS_NODISCARD rs_status rs_gather_take_string(rs_gather *self, rs_error *err);
  * rs_gather_begin. RS_E_MEM, also for sizes beyond 2^63. Sets self->stop for a list that is too long. */
 RS_NODISCARD rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err);
 
-/* Sets the buffer of a direct gather, of the size of rs_gather_layout; does nothing for other gathers. It is borrowed
- * until all records are measured. */
+/* Sets the buffer of a direct gather, of the size of rs_gather_layout; does nothing for other gathers. The gather
+ * borrows it until all records are measured. */
 void rs_gather_place(rs_gather *self, uint8_t *buffer);
 
 /* Writes all remaining parts. Sets self->stop for a number that its dtype cannot hold. */

@@ -44,7 +44,7 @@ void rs_gather_field_clear(rs_gather_field *self) {
     rs_buffer_clear(&self->ends);
     rs_buffer_clear(&self->counts);
     rs_buffer_clear(&self->scratch);
-    rs_buffer_clear(&self->loose);
+    rs_buffer_clear(&self->scratch_value);
     rs_buffer_clear(&self->starts);
     rs_column_clear(&self->column);
     rs_entries_clear(&self->entries);

@@ -11,8 +11,8 @@ enum {
     RS_GATHER_SHAPE = RS_GATHER_ROW_DIMS + 3,
     RS_GATHER_PARTS = 5,
 
-    /* The forms of a field in the buffer, with their parts in order; B is the number of records. The forms up to PACKED
-     * take numbers. */
+    /* The forms of a field in the buffer, with their parts in order, for B records, m inner lists and R packed rows.
+     * The forms up to PACKED take numbers. */
     RS_GATHER_VALUES = 0, /* values (B, row) */
     RS_GATHER_RAGGED = 1, /* values (total, row); i64 offsets (B + 1) */
     RS_GATHER_NESTED = 2, /* values (total, row); i64 inner offsets (m + 1); i64 outer offsets (B + 1) */
@@ -51,10 +51,10 @@ typedef struct rs_gather_spec {
     uint64_t length;       /* padded: the width, 0 for the longest list; packed: tokens in a row, 1 or more */
     uint64_t inner_length; /* padded nested: the inner width, 0 for the longest list */
     uint64_t multiple;     /* a width from the longest list is rounded up to a multiple of it; 1 or more */
-    bool truncate;         /* cut longer lists to their width */
+    bool truncate;         /* cut lists to `length` and `inner_length` */
     bool split;            /* packed: cut documents at the end of a row */
     const rs_names *names; /* codes */
-    rs_slice absent;       /* the any value for records without the field; if ptr is NULL it is missing */
+    rs_slice absent;       /* the any value for records without the field; if ptr is NULL the value is missing */
 } rs_gather_spec;
 
 /* One array in the buffer. */
@@ -76,14 +76,14 @@ typedef struct rs_gather_field {
     uint64_t inner_longest;
     uint8_t *to;       /* values of known size: the destination of the first record */
     uint8_t *valid;    /* RS_GATHER_MASK and strings: the destination of the first record's byte */
-    rs_buffer values;  /* values of known size without a buffer; items of RS_RUN_READY runs and nested lists; text */
+    rs_buffer values;  /* values of known size, for a later buffer; items of RS_RUN_READY runs and nested lists; text */
     rs_buffer valids;  /* the mask before there is a buffer */
     rs_buffer runs;    /* an rs_run for each record */
     rs_buffer ends;    /* u64: nested forms: the number of inner lists up to each record; text: the end of each text */
     rs_buffer counts;  /* u64: nested forms: the rows of each inner list */
     rs_buffer scratch; /* for rs_run_write */
-    rs_buffer loose;   /* scratch: a value of known size, the text of a category */
-    rs_column column;  /* scratch: a complex number, a category */
+    rs_buffer scratch_value; /* scratch: a value of known size, the text of a category */
+    rs_column column;        /* scratch: a complex number, a category */
     rs_entries entries;
     rs_gather_part parts[RS_GATHER_PARTS];
     uint32_t n_parts;
@@ -113,7 +113,7 @@ void rs_gather_field_clear(rs_gather_field *self);
 /* Returns whether the sizes of all parts of a form are known before measuring. */
 static inline bool rs_gather_is_sized(unsigned form) { return form == RS_GATHER_VALUES || form == RS_GATHER_CODES; }
 
-/* Returns the number of dimensions before the row, which differ from record to record. */
+/* Returns the number of dimensions before the row, whose lengths differ from record to record. */
 static inline uint32_t rs_gather_free_dims(unsigned form) {
     return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
 }
@@ -129,7 +129,7 @@ static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned ty
     return rs_dtype_put_float(self->spec->dtype, number, to);
 }
 
-/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. Sets *taken to false for others. */
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. Sets *taken to false for another. */
 static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                       uint64_t bits, uint8_t *to, bool *taken) {
     const unsigned dtype = self->spec->dtype;
@@ -143,8 +143,8 @@ static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node
     }
 }
 
-/* Takes the value of a field of single numbers under a node of numbers. Returns false, and takes nothing, for other
- * nodes and for a number that the dtype cannot hold. */
+/* Takes the value of a field of single numbers at an int, bool, decimal or float node. Returns false, and takes
+ * nothing, for other nodes and for a number that the dtype cannot hold. */
 static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *node, const uint8_t *body,
                                          uint64_t bits) {
     bool taken;

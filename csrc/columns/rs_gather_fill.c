@@ -39,9 +39,9 @@ static rs_status add_part(rs_gather_field *self, unsigned dtype, const uint64_t 
 }
 
 /* Sets *out to the width of the padded form for lists of at most `longest` rows. Returns false on overflow. */
-static bool width_of(uint64_t longest, uint64_t given, uint64_t multiple, uint64_t *out) {
-    *out = given;
-    if (given != 0) return true;
+static bool width_of(uint64_t longest, uint64_t spec_width, uint64_t multiple, uint64_t *out) {
+    *out = spec_width;
+    if (spec_width != 0) return true;
     if (longest > INT64_MAX - multiple) return false;
     *out = (longest + multiple - 1) / multiple * multiple;
     return true;
@@ -97,7 +97,7 @@ static uint64_t lists_before(const rs_gather_field *self, uint64_t i) {
 /* Returns the number of rows of inner list k. */
 static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return rs_load_u64(self->counts.data + 8 * k); }
 
-/* Returns whether the list of record i or an inner one is too long; if so, sets *number to its length. */
+/* Returns whether the list of record i, or one within it, is too long; if so, sets *number to its length. */
 static bool is_long(const rs_gather_field *self, uint64_t i, uint64_t *number) {
     const rs_gather_spec *spec = self->spec;
     if (spec->form != RS_GATHER_PADDED_NESTED) {
@@ -244,16 +244,16 @@ static void fill_padded_nested(const rs_gather *self, const rs_gather_field *fie
     uint8_t *to = buffer + field->parts[0].off;
     uint64_t list = 0;
     for (uint64_t i = 0; i < self->n; i++) {
-        const uint64_t end = lists_before(field, i + 1), kept = at_most(end - list, width);
-        lengths[i] = (int64_t)kept;
+        const uint64_t end = lists_before(field, i + 1), n_kept = at_most(end - list, width);
+        lengths[i] = (int64_t)n_kept;
         for (uint64_t k = 0; k < width; k++, inner++, to += inner_width * row_bytes) {
-            const uint64_t rows = k < kept ? rows_of_list(field, list + k) : 0, written = at_most(rows, inner_width);
+            const uint64_t rows = k < n_kept ? rows_of_list(field, list + k) : 0, written = at_most(rows, inner_width);
             *inner = (int64_t)written;
             if (written > 0) memcpy(to, from, (size_t)(written * row_bytes));
             rs_dtype_repeat(spec->fill, size, (inner_width - written) * spec->row_numbers, to + written * row_bytes);
             if (rows > 0) from += rows * row_bytes;
         }
-        for (uint64_t k = kept; k < end - list; k++) from += rows_of_list(field, list + k) * row_bytes;
+        for (uint64_t k = n_kept; k < end - list; k++) from += rows_of_list(field, list + k) * row_bytes;
         list = end;
     }
 }

@@ -83,7 +83,8 @@ static rs_status put_rare(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return put_complex(self, cursor, &payload, to, taken, fits, err);
 }
 
-/* Puts the number at a settled place as an item of the dtype, and passes it. Sets *taken to false for another value. */
+/* Puts the number at a settled place as an item of the dtype, and moves the cursor past it. Sets *taken to false for
+ * another value. */
 static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, uint8_t *to, bool *taken,
                         bool *fits, rs_error *err) {
     const rs_node *node = place->node;
@@ -111,8 +112,8 @@ typedef struct maker {
     rs_gather_stop *stop;
     rs_buffer *out;
     uint64_t n;         /* number of numbers so far */
-    uint32_t free_dims; /* the first dimensions, whose lengths differ */
-    uint32_t ndim;      /* all dimensions */
+    uint32_t free_dims; /* number of leading dimensions, whose lengths differ */
+    uint32_t ndim;      /* number of all dimensions */
 } maker;
 
 static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place, uint32_t level, rs_error *err);
@@ -168,7 +169,7 @@ static rs_status put_run(maker *self, const rs_run *run, const rs_run_shape *sha
 /* Records the lengths of all dimensions of an array at `level`. */
 static rs_status add_shape(maker *self, uint32_t level, const rs_run_shape *shape, rs_error *err) {
     for (uint32_t d = 0; level + d < self->ndim && d < shape->ndim; d++) {
-        /* Each of the arrays in the first dimension is a list of its own. */
+        /* Each array along the first dimension is a list of its own. */
         const uint64_t times = self->free_dims == 2 && level == 0 && d == 1 ? shape->dims[0] : 1;
         if (times > RS_FMT_READER_VALUES) self->stop->why = RS_GATHER_LENGTH; /* too many empty arrays */
         for (uint64_t k = 0; k < times && self->stop->why == RS_GATHER_DONE; k++) {
@@ -319,7 +320,7 @@ static bool has_shape(const rs_gather_spec *spec, uint32_t free_dims, const rs_r
     return true;
 }
 
-/* Takes the value as one run, and writes it if its destination is known. Sets *taken to false if it is not a run. */
+/* Takes a value that is one run, and writes it if its destination is known. Sets *taken to false for another value. */
 static rs_status take_run(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, bool *taken,
                           rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -374,16 +375,17 @@ static rs_status assemble(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     const rs_gather_spec *spec = self->spec;
     const uint32_t free_dims = rs_gather_free_dims(spec->form);
     const uint64_t lists_before = self->counts.size_bytes / 8;
-    maker state = {self, stop, free_dims == 0 ? &self->loose : &self->values, 0, free_dims, free_dims + spec->n_row};
+    rs_buffer *out = free_dims == 0 ? &self->scratch_value : &self->values;
+    maker state = {self, stop, out, 0, free_dims, free_dims + spec->n_row};
     rs_run run = {.kind = RS_RUN_READY};
-    if (free_dims == 0) self->loose.size_bytes = 0;
-    run.at = state.out->size_bytes;
+    if (free_dims == 0) self->scratch_value.size_bytes = 0;
+    run.at = out->size_bytes;
     RS_TRY(put_level(&state, cursor, place, 0, err));
     if (stop->why != RS_GATHER_DONE) return RS_OK;
     run.n = state.n;
     if (free_dims == 0) {
         const size_t size = (size_t)spec->row_numbers * rs_dtype_bytes(spec->dtype);
-        memcpy(self->to + self->done * size, self->loose.data, size);
+        memcpy(self->to + self->done * size, self->scratch_value.data, size);
     } else if (free_dims == 1) {
         return rs_gather_add_run(self, &run, err);
     } else {
@@ -397,7 +399,7 @@ static rs_status assemble(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     return RS_OK;
 }
 
-/* Takes a short list of packed numbers, whose destination is known, at once. */
+/* Takes a short list of packed numbers whose destination is known. */
 static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_node *node, rs_gather_stop *stop,
                              rs_error *err) {
     const rs_gather_spec *spec = self->spec;

@@ -1,7 +1,7 @@
-/* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. Documents follow one another in the
- * flattened rows and are either cut at the end of a row or stay whole. Whole documents go to the first row with room
- * for them (first fit: Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972), which a
- * tree over the rows finds in logarithmic time. */
+/* rs_gather_packed.c: packs documents, lists of tokens, into rows of one length. Documents that may be cut at the end
+ * of a row follow one another in the flattened rows. Whole documents go to the first row with room for them (first fit:
+ * Garey, Graham, Ullman, "Worst-case analysis of memory allocation algorithms", 1972), which a tree over the rows finds
+ * in logarithmic time. */
 #include "columns/rs_gather_packed.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 static const rs_run *runs_of(const rs_gather_field *self) { return (const rs_run *)(const void *)self->runs.data; }
 
 uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i) {
-    const uint64_t n = runs_of(self)[i].n, most = self->spec->length;
-    return self->spec->split || n < most ? n : most;
+    const uint64_t n = runs_of(self)[i].n, length = self->spec->length;
+    return self->spec->split || n < length ? n : length;
 }
 
 static void set_start(rs_gather_field *self, uint64_t i, uint64_t start) {
@@ -36,14 +36,14 @@ static void pack_split(rs_gather_field *self, uint64_t n) {
 /* ---- Documents that stay whole ---- */
 
 /* A binary tree over `leaves` rows, a power of two: room[leaves + r] is the room in row r, and each inner node has the
- * maximum of its two children. Empty rows have all their room. */
-typedef struct fit {
+ * maximum of its two children. */
+typedef struct room_tree {
     uint64_t *room;
     uint64_t leaves;
-} fit;
+} room_tree;
 
 /* Returns the first row with room for n tokens, which must exist, and takes the room. */
-static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
+static uint64_t first_fit(room_tree *self, uint64_t n, uint64_t *room_before) {
     uint64_t at = 1;
     while (at < self->leaves) at = self->room[2 * at] >= n ? 2 * at : 2 * at + 1;
     uint64_t row = at - self->leaves;
@@ -58,8 +58,8 @@ static uint64_t first_fit(fit *self, uint64_t n, uint64_t *room_before) {
 
 static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
     const uint64_t length = self->spec->length;
-    fit rows = {NULL, 1};
-    uint64_t full = 0;
+    room_tree rows = {NULL, 1};
+    uint64_t n_full = 0;
     while (rows.leaves < n) rows.leaves *= 2;
     rows.room = (uint64_t *)malloc((size_t)rows.leaves * 2 * sizeof *rows.room);
     if (rows.room == NULL) return rs_no_memory(err);
@@ -73,11 +73,11 @@ static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
         }
         uint64_t row = first_fit(&rows, tokens, &room);
         set_start(self, i, row * length + length - room);
-        full += room == tokens;
+        n_full += room == tokens;
         if (row + 1 > self->rows) self->rows = row + 1;
         self->n_pieces++;
     }
-    self->n_pieces += self->rows - full; /* the padding of a row is a piece */
+    self->n_pieces += self->rows - n_full; /* the padding of a row is a piece */
     free(rows.room);
     return RS_OK;
 }

@@ -7,5 +7,5 @@
 RS_NODISCARD rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err);
 /* Returns the number of tokens of document i that are kept. */
 uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i);
-/* Writes positions, documents and boundaries, and the fill into padding. */
+/* Writes positions, documents and boundaries, and the fill into the padding. */
 void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer);

@@ -1,4 +1,4 @@
-/* rs_gather_rows.c: takes the values of many rows at once, of a node at the same offsets in all of them. */
+/* rs_gather_rows.c: takes the values of a node that has the same offsets in many rows, all rows at once. */
 #include "columns/rs_gather_rows.h"
 
 #include "columns/rs_gather_value.h"
@@ -6,18 +6,18 @@
 
 enum {
     BLOCK = 256,      /* rows that are loaded at once */
-    COLUMNS_MOST = 16 /* for lists up to this length: element 0 of all rows is read, then element 1, and so on */
+    COLUMNS_MOST = 16 /* up to this length, element 0 of the lists or tuples of all rows is read, then element 1, ... */
 };
 
-/* Counts n values. */
-static void done_values(rs_gather_field *self, uint64_t n) {
+/* Counts n values, and marks them as valid. */
+static void count_values(rs_gather_field *self, uint64_t n) {
     if (self->valid != NULL) memset(self->valid + self->done, 1, (size_t)n);
     self->done += n;
 }
 
 /* ---- Numbers ---- */
 
-/* Writes the number of row k at to + k * step, for a node of numbers. Returns the number of rows written: all, or the
+/* Writes the number of row k at to + k * step, for a number node. Returns the number of rows written: all, or the
  * index of the first row whose number the dtype cannot hold. */
 static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
     union {
@@ -41,7 +41,7 @@ static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_
 static void take_column(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
     const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
     const uint64_t put = put_column(dtype, node, rows, self->to + self->done * size, size);
-    done_values(self, put);
+    count_values(self, put);
     if (put == rows->n) return;
     stop->why = RS_GATHER_RANGE;
     stop->number = 0;
@@ -83,7 +83,7 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
         stop->why = RS_GATHER_RANGE;
         stop->number = i;
     }
-    done_values(self, n_taken);
+    count_values(self, n_taken);
 }
 
 static rs_run run_at(const rs_node *list, const uint8_t *body) {
@@ -110,7 +110,7 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
                 return RS_OK;
             }
         }
-        done_values(self, 1);
+        count_values(self, 1);
     }
     return RS_OK;
 }

@@ -3,7 +3,7 @@
 
 #include "columns/rs_gather_field.h"
 
-/* Takes rows of a node that has the same offset in all of them, up to the first row that needs rs_gather_take_value.
- * Adds their number to self->done. */
+/* Takes rows of a node that has the same offset in all of them, up to the first row that needs rs_gather_take_value or
+ * sets stop->why. Adds their number to self->done. */
 RS_NODISCARD rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, rs_gather_stop *stop, rs_error *err);

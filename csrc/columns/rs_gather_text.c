@@ -29,7 +29,7 @@ static rs_status take_bytes(rs_buffer *out, rs_cursor *cursor, const rs_place *p
     return rs_buffer_append(out, bytes, (size_t)n, err);
 }
 
-/* Takes the name of a category, a text or an int, at a place. */
+/* Takes the name of a category, a text or a whole number, at a place. */
 static rs_status take_code(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
                            rs_error *err) {
     rs_cursor again = *cursor;
@@ -37,10 +37,10 @@ static rs_status take_code(rs_gather_field *self, rs_cursor *cursor, const rs_pl
     uint64_t n;
     int kind;
     bool taken;
-    self->loose.size_bytes = 0;
-    RS_TRY(rs_utf8_take(&self->loose, cursor, place, &taken, err));
+    self->scratch_value.size_bytes = 0;
+    RS_TRY(rs_utf8_take(&self->scratch_value, cursor, place, &taken, err));
     if (taken) {
-        code = rs_names_of_text(self->spec->names, self->loose.data, self->loose.size_bytes);
+        code = rs_names_of_text(self->spec->names, self->scratch_value.data, self->scratch_value.size_bytes);
     } else {
         rs_column *number = &self->column;
         number->values.size_bytes = 0, number->seen = 0;

@@ -1,4 +1,4 @@
-/* rs_names.h: a hash table from the name of a category, a str or an int, to its place in a list. */
+/* rs_names.h: a hash table from the name of a category, a str or an int, to its number. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -10,7 +10,7 @@ typedef struct rs_names {
     rs_buffer keys;   /* the bytes of all keys */
     uint64_t *ends;   /* the end of the key of each name; an extra bit marks ints, see rs_names.c */
     uint32_t *slots;  /* 0, or the number of a name plus 1 */
-    uint64_t n, room; /* number and capacity of names; there are four slots for each */
+    uint64_t n, room; /* number and capacity of names; there are 4 * room slots */
 } rs_names;
 
 /* Frees the memory and zeroes the struct. */

@@ -17,7 +17,7 @@ typedef struct rs_placed_rows {
 } rs_placed_rows;
 
 /* Sets child and rows for at most RS_PLACED_ROWS rows of the placed node, from number self->done on. self->rows.n
- * becomes 0 at the end of the rows, or at an exception of an exceptions node, which the caller must read
- * by itself. `cursor` is of any of the records. Errors: rule 41 of FORMAT.md. */
+ * becomes 0 at the end of the rows, or at an exception of an exceptions node, which the caller must read by
+ * itself. `cursor` is of any of the records. Errors: rule 41 of FORMAT.md. */
 RS_NODISCARD rs_status rs_placed_rows_next(rs_placed_rows *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, rs_error *err);

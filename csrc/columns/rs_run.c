@@ -102,8 +102,8 @@ static rs_status take_node_array(rs_cursor *cursor, const rs_place *place, rs_ru
     return take_data(cursor, &type, place->body, size, out, shape, err);
 }
 
-/* Returns whether a tensor with this EXTRA has a payload of numbers. Sets *code to the code of its items, or 0 for the
- * code of the array. */
+/* Returns whether a tensor with this EXTRA may have a payload of numbers. Sets *code to RS_RUN_BFLOAT16, or to 0 if the
+ * items have the dtype of the array. */
 static bool is_tensor_of_numbers(const uint8_t *extra, uint64_t size, uint8_t *code) {
     static const uint8_t bfloat16[] = "\x09\x08"
                                       "bfloat16"; /* as an any value */

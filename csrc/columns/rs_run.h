@@ -14,7 +14,7 @@ enum {
     RS_RUN_LIST = 0,    /* elements of a list node: their bit group, then their bodies */
     RS_RUN_NUMBERS = 1, /* the numbers of a numbers node */
     RS_RUN_ITEMS = 2,   /* items of a numpy array, in C order */
-    RS_RUN_READY = 3,   /* items of the final dtype, in memory of the reader: `at` is their offset there */
+    RS_RUN_READY = 3,   /* items of the final dtype, in the reader's memory: `at` is their offset there */
 
     RS_RUN_BFLOAT16 = 127 /* the code of bfloat16 items, for which numpy has no dtype */
 };
@@ -26,22 +26,23 @@ typedef struct rs_run {
     uint64_t n;          /* number of numbers */
     uint64_t at;         /* LIST, NUMBERS, ITEMS: number of bytes at `data`; READY: the offset */
     uint8_t kind;        /* RS_RUN_ */
-    uint8_t code;        /* ITEMS: the code of the dtype in FORMAT.md */
-    uint8_t width;       /* ITEMS: of a narrow array, the bits of an item; else 0 */
+    uint8_t code;        /* ITEMS: the code of the dtype in FORMAT.md, or RS_RUN_BFLOAT16 */
+    uint8_t width;       /* ITEMS: the bits of a stored item of a narrow array; else 0 */
     bool big_endian;     /* ITEMS */
 } rs_run;
 
 /* The shape of an array. */
 typedef struct rs_run_shape {
     uint32_t ndim;
-    bool fortran; /* the items are in Fortran order; false unless there are two dimensions or more */
+    bool fortran; /* the items are in Fortran order; false unless there are two or more dimensions */
     uint64_t dims[RS_FMT_ARRAY_NDIM];
 } rs_run_shape;
 
-/* Errors of the rs_run_take_ functions: rules 20 to 23 of FORMAT.md. Any thread, each with a cursor of its own. */
+/* Errors of the rs_run_take_ functions: rules 20 to 23 and 41 of FORMAT.md. Any thread, each with a cursor of its own.
+ * */
 
-/* Takes the list at a settled place if its node is a numbers node, or a list of number nodes. Otherwise *taken becomes
- * false and the cursor stays. */
+/* Takes the list at a settled place if its node is a numbers node, or a list node whose child has only numbers.
+ * Otherwise *taken becomes false and the cursor stays. */
 RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken,
                                         rs_error *err);
 
@@ -51,11 +52,12 @@ RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *plac
 
 /* Writes the first `n` numbers of a run, which has at least n, as adjacent items of a dtype. Sets *written to n, or the
  * index of the first number that the dtype cannot hold. `ready` is the memory of RS_RUN_READY runs, and may be NULL for
- * others; the caller keeps `scratch` between calls. RS_E_MEM; RS_E_FMT_VALUE if packed numbers have changed.
+ * others. A caller may use one `scratch` for many calls. RS_E_MEM; RS_E_FMT_VALUE if packed numbers have changed.
  * Any thread, each with scratch of its own. */
 RS_NODISCARD rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready,
                                     rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
 
-/* As rs_run_write, for all items of an array in Fortran order, of two dimensions or more. Writes them in C order. */
+/* As rs_run_write, for all items of an array of two or more dimensions in Fortran order. Writes them in C order, but
+ * writes none if the dtype cannot hold one; *written is then its index in Fortran order. */
 RS_NODISCARD rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype,
                                             rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);

@@ -10,7 +10,7 @@ enum {
 };
 
 /* The type of loaded numbers. */
-typedef enum class_of { INTS, UINTS, FLOATS, COMPLEX } class_of;
+typedef enum number_class { INTS, UINTS, FLOATS, COMPLEX } number_class;
 
 typedef union block {
     int64_t ints[BLOCK];
@@ -18,7 +18,7 @@ typedef union block {
     double floats[2 * BLOCK];
 } block;
 
-static uint64_t put_block(class_of class, unsigned dtype, const block *from, uint64_t n, uint8_t *to, size_t step) {
+static uint64_t put_block(number_class class, unsigned dtype, const block *from, uint64_t n, uint8_t *to, size_t step) {
     switch (class) {
     case INTS: return rs_dtype_put_ints(dtype, from->ints, n, to, step);
     case UINTS: return rs_dtype_put_uints(dtype, from->uints, n, to, step);
@@ -29,9 +29,9 @@ static uint64_t put_block(class_of class, unsigned dtype, const block *from, uin
 
 /* ---- Straight from bytes to items ---- */
 
-/* The usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. Each copies n numbers, plus `base`, in
- * a loop without branches, and returns the bitwise or of all stored numbers, a bound of the greatest non-negative one.
- * Sums for integer items wrap around and keep their low bits. */
+/* A copier for one of the usual cases: stored integers of 1, 2, 4 or 8 bytes, as integers or floats. It adds `base` to
+ * n numbers and writes the sums, in a loop without branches. It returns the bitwise or of the stored numbers, which is
+ * at least the greatest of them if they are unsigned. Sums for integer items wrap around and keep their low bits. */
 typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *to);
 
 #define COPIER(name, stored, item, sum) \
@@ -46,7 +46,7 @@ typedef uint64_t (*copier)(const uint8_t *from, uint64_t n, uint64_t base, uint8
         } \
         return (uint64_t)all; \
     }
-/* Copiers from one stored type to each type of item. `sum` is wide enough to extend the sign of signed stored items. */
+/* Copiers from one stored type to each type of item. `sum` is wide enough to extend the sign of stored integers. */
 #define COPIERS(prefix, stored) \
     COPIER(prefix##_to_1, stored, uint8_t, uint32_t) \
     COPIER(prefix##_to_2, stored, uint16_t, uint32_t) \
@@ -69,21 +69,22 @@ static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(
 
 static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 
-/* Copies n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, without a copier or if
- * the dtype may not hold all of them: conversion block by block then finds the number at fault. */
+/* Writes n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if there is no copier
+ * or the dtype may not hold all sums: conversion block by block then finds the number at fault. */
 static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
                       uint8_t *to) {
     const unsigned row = (is_signed && size < 8 ? 4 : 0) + log2_of(size);
-    const uint64_t most = UINT64_MAX >> (64 - 8 * size); /* the greatest unsigned stored number */
-    const int64_t first = (int64_t)base;
-    int64_t low, high, least = first, greatest;
+    const uint64_t max_stored = UINT64_MAX >> (64 - 8 * size); /* the greatest unsigned stored number */
+    const int64_t signed_base = (int64_t)base;
+    int64_t low, high, least = signed_base, greatest;
     if (is_signed) {
         if (base != 0 || size == 8) return false;
-        least = -(int64_t)(most / 2) - 1, greatest = (int64_t)(most / 2);
+        least = -(int64_t)(max_stored / 2) - 1, greatest = (int64_t)(max_stored / 2);
     } else {
         uint64_t room = (uint64_t)INT64_MAX - base; /* exact if base is not negative; else there is more room */
-        greatest = first < 0 || most <= room ? (int64_t)(base + (first < 0 && most > (uint64_t)INT64_MAX ? 0 : most))
-                                             : INT64_MAX;
+        greatest = signed_base < 0 || max_stored <= room
+                       ? (int64_t)(base + (signed_base < 0 && max_stored > (uint64_t)INT64_MAX ? 0 : max_stored))
+                       : INT64_MAX;
         if (size == 8) greatest = INT64_MAX;
     }
     if (dtype == RS_DTYPE_FLOAT32 || dtype == RS_DTYPE_FLOAT64) {
@@ -96,13 +97,13 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
     bool fits = greatest <= high && size < 8;
     if (!fits && is_signed) return false;
     uint64_t all = copiers[row][log2_of(rs_dtype_bytes(dtype))](from, n, base, to);
-    return fits || (first <= high && all <= (uint64_t)high - base);
+    return fits || (signed_base <= high && all <= (uint64_t)high - base);
 }
 
 /* ---- Lists ---- */
 
-/* Loads `count` elements from number `first` on. The bit group of a list of run->n elements is before their bodies. */
-static class_of load_list(const rs_run *run, uint64_t first, uint64_t count, block *out) {
+/* Loads `count` elements from number `first` on. The bit group of all run->n elements precedes their bodies. */
+static number_class load_list(const rs_run *run, uint64_t first, uint64_t count, block *out) {
     const rs_node *node = run->node;
     const uint64_t group_bytes = (run->n * node->bits + 7) / 8;
     const uint8_t *bodies = run->data + group_bytes + first * node->size_bytes;
@@ -149,16 +150,16 @@ static double float_of(uint64_t bits, unsigned size) {
     double out;
     if (size == 2) return rs_half_to_double((uint16_t)bits);
     if (size == 4) {
-        const uint32_t few = (uint32_t)bits;
-        float narrow;
-        memcpy(&narrow, &few, 4);
-        return (double)narrow;
+        const uint32_t low_bits = (uint32_t)bits;
+        float single;
+        memcpy(&single, &low_bits, 4);
+        return (double)single;
     }
     memcpy(&out, &bits, 8);
     return out;
 }
 
-/* Runs `store` for the index and bits of each of `count` numbers: an item, or one of the two parts of a complex one. */
+/* Runs `store` with the index `i` and the `bits` of each of `count` items, or parts of complex items. */
 #define LOAD_EACH(size, store) \
     for (i = 0; i < count; i++) { \
         const uint8_t *p = data + i * (size); \
@@ -166,7 +167,7 @@ static double float_of(uint64_t bits, unsigned size) {
         store; \
     }
 
-static class_of load_items(uint8_t code, bool big, const uint8_t *data, uint64_t count, block *out) {
+static number_class load_items(uint8_t code, bool big, const uint8_t *data, uint64_t count, block *out) {
     uint64_t i;
     switch (code) {
     case 1: LOAD_EACH(1, out->ints[i] = bits != 0) return INTS;
@@ -196,7 +197,7 @@ static bool is_same_item(uint8_t code, unsigned dtype) {
                                              [RS_DTYPE_FLOAT16] = 10,    [RS_DTYPE_FLOAT32] = 11,
                                              [RS_DTYPE_FLOAT64] = 12,    [RS_DTYPE_COMPLEX64] = 13,
                                              [RS_DTYPE_COMPLEX128] = 14, [RS_DTYPE_BFLOAT16] = RS_RUN_BFLOAT16};
-    return codes[dtype] == code; /* never for bool, because any byte may be a bool in an array */
+    return codes[dtype] == code; /* never for bool, because an array may store a bool as any byte */
 }
 
 /* ---- Writing ---- */
@@ -207,7 +208,7 @@ static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n
     block numbers;
     uint64_t count;
     for (uint64_t first = 0; first < n; first += count) {
-        class_of class;
+        number_class class;
         count = n - first < BLOCK ? n - first : BLOCK;
         if (self->kind == RS_RUN_LIST) {
             class = load_list(self, first, count, &numbers);
@@ -332,7 +333,7 @@ rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, un
                                uint8_t *to, uint64_t *written, rs_error *err) {
     const size_t size = rs_dtype_bytes(dtype);
     uint64_t index[RS_FMT_ARRAY_NDIM] = {0}, at = 0;
-    uint64_t steps[RS_FMT_ARRAY_NDIM]; /* of each dimension, in items of the Fortran order */
+    uint64_t steps[RS_FMT_ARRAY_NDIM]; /* the distance in Fortran order of adjacent items of a dimension */
     scratch->size_bytes = 0;
     *written = 0;
     if (self->n == 0) return RS_OK;

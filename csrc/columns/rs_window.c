@@ -57,7 +57,7 @@ rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, cons
     return rs_store_no_block(store, index, err);
 }
 
-/* Returns the block of a record, or NULL if only rs_source_find_block can find it. Enough for nearly all records. */
+/* Returns the block of a record; NULL for the few records that need rs_source_find_block. */
 static inline const rs_block *quick_block(const rs_source *self, uint64_t index, const rs_tree_paths **paths) {
     const rs_store *store = self->store;
     if (RS_UNLIKELY(index >= store->header.n_records)) return NULL;
@@ -82,8 +82,8 @@ static inline void prefetch_record(const rs_slice *record, const rs_tree_paths *
     for (uint64_t lines = 0; lines < 3 && p < record->ptr + end; lines++, p += 64) RS_PREFETCH(p);
 }
 
-/* Finds the block of each record, and prefetches its offsets. Locates records of blocks without offsets at once.
- * Returns the number of records. Sets *with_offsets to true if some are not located yet. */
+/* Finds the blocks of up to max_n records, and with `far` prefetches their offsets. Locates and prefetches records of
+ * blocks without offsets at once. Returns how many it found. Sets *with_offsets to whether some are not located yet. */
 static uint64_t find_blocks(rs_window *self, const rs_source *source, const int64_t *positions, int64_t start,
                             int64_t step, uint64_t begin, uint64_t max_n, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {
@@ -125,7 +125,7 @@ rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64
     const uint64_t n =
         find_blocks(self, source, positions, start, step, begin, max_n, far, &with_offsets, stop, &status, err);
     self->n = n;
-    if (n == 0) return status; /* otherwise the earlier records are located */
+    if (n == 0) return status; /* else the records before a failure are located */
     for (uint64_t i = 0; with_offsets && i < n; i++) {
         if (self->blocks[i]->index_width == 0) continue;
         status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);

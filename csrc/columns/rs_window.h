@@ -17,7 +17,7 @@ typedef struct rs_tree_paths {
     uint32_t *order;  /* the numbers of the fields, in the order of a walk through a record */
     uint32_t n;       /* number of fields */
     uint32_t n_fixed; /* number of leading fields of `order` with fixed bodies, which need no walk */
-    uint64_t from;    /* the first byte of a record that any field may load */
+    uint64_t from;    /* the first byte of a record that reading a field may load */
     uint64_t reach;   /* the end of these bytes; UINT64_MAX for the end of the record */
 } rs_tree_paths;
 
@@ -47,7 +47,7 @@ typedef struct rs_window_stop {
 } rs_window_stop;
 
 /* Returns the record number of position k: start + step * positions[k], or start + step * k if `positions` is NULL.
- * Unsigned arithmetic, so any position is allowed; rs_source_find_block checks the number. */
+ * The arithmetic is unsigned, so any position is allowed; rs_source_find_block checks the number. */
 static inline uint64_t rs_window_index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
@@ -57,7 +57,7 @@ static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
-/* Returns the number of consecutive records of the window, from `begin` on and before `end`, in one block. */
+/* Returns how many consecutive records of the window, from `begin` on and before `end`, are in one block. */
 static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin, uint64_t end) {
     uint64_t i = begin + 1;
     while (i < end && self->blocks[i] == self->blocks[begin]) i++;
@@ -65,15 +65,15 @@ static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin,
 }
 
 /* Sets *out to the block of record stop->index, and *paths to its paths. If the search meets a block without paths,
- * *out becomes NULL and stop->block becomes its number. RS_E_ARG_RANGE for a number without a record; rule 13 of
+ * *out becomes NULL and stop->block becomes its number. RS_E_ARG_RANGE if the record does not exist; rule 13 of
  * FORMAT.md. */
 RS_NODISCARD rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                             const rs_tree_paths **paths, rs_error *err);
 
-/* Locates the records at positions `begin` to `end` - 1, at most RS_WINDOW_RECORDS, and prefetches their memory. Ends
- * before a record that it cannot locate. If that is the first, self->n is 0 and *stop or the status has the reason.
- * Another thread may change `positions` during the call: each position is loaded once and checked. Errors of
- * rs_source_find_block, and rule 15. */
+/* Locates the records at positions `begin` to `end` - 1, at most RS_WINDOW_RECORDS, and prefetches their memory unless
+ * they are close together. Ends before a record that it cannot locate. If that is the first, self->n is 0 and *stop or
+ * the status has the reason. Another thread may change `positions` during the call: each position is loaded once and
+ * checked. Errors of rs_source_find_block, and rule 15. */
 RS_NODISCARD rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t begin, uint64_t end, rs_window_stop *stop,
                                         rs_error *err);

@@ -16,7 +16,7 @@ typedef struct dtype_budget {
 
 static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err);
 
-/* Takes one field of a struct dtype of `item_bytes`: name, offset, dtype, shape of the sub-array. */
+/* Takes one field of a struct dtype with items of item_bytes: name, offset, dtype, shape of the sub-array. */
 static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *budget, rs_error *err) {
     uint64_t n, off, size, n_points, dims[RS_FMT_ARRAY_NDIM];
     uint32_t ndim;
@@ -55,7 +55,7 @@ static rs_status struct_take(rs_slice *in, rs_array_type *out, dtype_budget *bud
     return RS_OK;
 }
 
-/* Takes code and parameters of a dtype. The caller sets flags and descriptor. */
+/* Takes code and parameters of a dtype. Does not set flags, width and descriptor. */
 static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err) {
     const uint8_t *p;
     if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
@@ -191,7 +191,7 @@ static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *e
     return RS_OK;
 }
 
-/* Takes an EXTRA: None, an int, a str, or a tuple of these. It needs no budget. */
+/* Takes an EXTRA: None, an int, a str, or a tuple of EXTRAs up to `depth` levels deep. It needs no budget. */
 static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
     rs_budget none = {0, 0, 0};
     uint64_t n;

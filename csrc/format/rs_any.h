@@ -17,8 +17,8 @@ typedef struct rs_array_type {
     rs_slice descriptor; /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
-/* The functions below check rules 20 to 23 of FORMAT.md for the bytes they take off `in`, but not array data, the types
- * of payloads, or whether dict keys are distinct. Any thread. */
+/* The functions below check rules 20 to 23 of FORMAT.md for the bytes they take off `in`, but not array data, whether
+ * EXTRA and payload suit the ext code, or whether dict keys are distinct. Any thread. */
 
 /* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
@@ -88,9 +88,9 @@ static inline int64_t rs_tag_small_value(uint8_t tag) { return (int64_t)tag - RS
 static inline bool rs_tag_is_int64(uint8_t tag) {
     return rs_tag_is_small(tag) || (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64);
 }
-/* Returns true for the tags of str, bytes, 64-bit ints and None. Two dict keys with such tags are equal in Python
- * exactly if their bytes are. Keys of other types may equal keys of another type, as True and 1.0 equal 1, or define
- * their own equality. */
+/* Returns true for the tags of str, bytes, 64-bit ints and None. As a writer stores them, two dict keys with such tags
+ * are equal in Python exactly if their bytes are. Keys of other types may equal keys of another type, as True and 1.0
+ * equal 1, or define their own equality. */
 static inline bool rs_tag_is_plain_key(uint8_t tag) {
     return (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) || rs_tag_is_int64(tag) || tag == RS_FMT_TAG_NONE;
 }

@@ -77,7 +77,7 @@ enum {
     X(SAVED_INDEX, 32769, "saved index")
 #define RS_FMT_SECTION_NUMBER(name, number, text) RS_FMT_SECTION_##name = number,
 enum { RS_FMT_SECTION_ROWS(RS_FMT_SECTION_NUMBER) };
-/* The last section that every store has, the last that a store may have, and the first that a reader may ignore. */
+/* The last kind that every store has, the last that a store may have, and the first that a reader may ignore. */
 enum { RS_FMT_SECTION_STORE_LAST = 6, RS_FMT_SECTION_LAST = 9, RS_FMT_SECTION_OPTIONAL = 32768 };
 
 /* Block entries. */
@@ -103,7 +103,7 @@ enum {
 /* The index_width for ends as distances from a line, and the most bits of a distance. */
 enum { RS_FMT_INDEX_LINES = 1, RS_FMT_INDEX_BITS = 32 };
 
-/* Tables: block entries with their kind in place of first_record. */
+/* Table entries: as block entries, with the table's kind in place of first_record. */
 enum { RS_FMT_B_TABLE_KIND = RS_FMT_B_FIRST_RECORD, RS_FMT_TABLE_VALUES = 1, RS_FMT_TABLE_SYMBOLS = 2 };
 
 /* Trees. */
@@ -126,9 +126,9 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
  *   param     the maximum
  *   children  the minimal and maximal number
  *   aux       the minimal and maximal size in bytes
- *   tail      its children in tail position if the node is: NONE, EACH, FIRST, or LAST (the last that is not fixed)
+ *   tail      which children of a node in tail position are too: NONE, EACH, FIRST, or LAST (the last not fixed)
  *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
- *   feature   the bit of features_required that it needs
+ *   feature   the bit that rs_tree_features returns for it
  * rs_schema.c has further rules for single kinds. The columns are aligned by hand. */
 /* clang-format off */
 #define RS_FMT_NODE_ROWS(X)                                                                            \

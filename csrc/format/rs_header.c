@@ -43,7 +43,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     uint64_t size = rs_slice_left(&segment);
     uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapped bytes may change, so one copy is checked and used */
 
-    if (size > 0 && memcmp(p, RS_FMT_MAGIC, size < 8 ? size : 8) != 0) { /* also if it is shorter than a header */
+    if (size > 0 && memcmp(p, RS_FMT_MAGIC, size < 8 ? size : 8) != 0) { /* also for a short file */
         return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not the magic of a recstore segment");
     }
     if (size < RS_FMT_HEADER_SIZE) {

@@ -44,18 +44,18 @@ typedef struct rs_directory {
     uint32_t n_saved_indexes;
 } rs_directory;
 
-/* The largest records that a reader accepts. These limits replace the defaults and rule 43. */
+/* The most values and bytes of a record that a reader accepts. They replace the defaults and rule 43. */
 typedef struct rs_limits {
     uint64_t max_values; /* default RS_FMT_READER_VALUES */
     uint64_t max_bytes;  /* default RS_FMT_READER_BYTES */
 } rs_limits;
 
-/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults: then rule 43 bounds
- * max_values and max_bytes. Any thread. */
+/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults: then rule 43
+ * lowers max_values and max_bytes of *out. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
-/* Checks rules 9 to 12 for the whole directory, and sets *out to the sections of `store`: 0, or 1 for the keys of a
- * mapping. `header` comes from rs_header_read of the same bytes. Any thread. */
+/* Checks rules 9 to 12 and the count of rule 29 for the whole directory, and sets *out to the sections of `store`: 0,
+ * or 1 for the keys of a mapping. `header` comes from rs_header_read of the same bytes. Any thread. */
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* A slot is prefetched this many keys before its insertion. */
-enum { LOOK_AHEAD = 16 };
+enum { LOOK_AHEAD = 16 }; /* number of keys between prefetching a slot and using it */
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }
 

@@ -4,7 +4,7 @@
  * The table has open addressing with linear probing, slots of 4 or 8 bytes, and a load of at most 5/8. A slot holds the
  * number of an entry plus 1 and, in its other bits, check bits of the hash, so that looking up a missing key rarely
  * reads another key. The first slot of a hash comes from its high bits and the check bits from its low bits, because
- * adjacent slots often share the high bits. The table has no keys: the caller compares them. */
+ * hashes in adjacent slots often share the high bits. The table has no keys: the caller compares them. */
 #pragma once
 
 #include "base/rs_buffer.h"
@@ -103,7 +103,7 @@ RS_NODISCARD static inline rs_status rs_key_probe_next(const rs_keys *keys, rs_k
 
 /* Returns how many slots a check may read to look up every entry once (rule 45). */
 static inline uint64_t rs_keys_steps(const rs_keys *keys) { return (keys->n_slots + 1) * RS_FMT_PROBE_MEAN; }
-/* As rs_key_probe_next, and subtracts the slots it reads from *steps. RS_E_FMT_KEYS when they are more than *steps. */
+/* As rs_key_probe_next, and subtracts the slots it reads from *steps. RS_E_FMT_KEYS if it reads more than *steps. */
 RS_NODISCARD rs_status rs_key_probe_next_counted(const rs_keys *keys, rs_key_probe *self, uint64_t *entry,
                                                  uint64_t *steps, rs_error *err);
 
@@ -112,7 +112,7 @@ static inline void rs_keys_prefetch(const rs_keys *keys, uint64_t hash) {
     RS_PREFETCH(keys->slots + keys->slot_width * rs_hash_scale(hash, keys->n_slots));
 }
 
-/* Sets *entry to opaque number i, i below n_opaque. RS_E_FMT_KEYS for a missing entry. Any thread. */
+/* Sets *entry to opaque number i, which is below n_opaque. RS_E_FMT_KEYS for a missing entry. Any thread. */
 RS_NODISCARD rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err);
 
 /* ---- Hashes of scalar keys. For other keys the caller makes the canonical form and calls rs_hash64. ---- */

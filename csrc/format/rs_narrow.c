@@ -12,7 +12,7 @@ static const uint8_t WIDTHS[] = {1, 8, 16, 20, 32};
 
 /* ---- Reading ---- */
 
-/* Widens fields of 8, 16 or 32 bits. The loops have no branch, so compilers vectorize them. */
+/* Widens fields of 8, 16 or 32 bits and adds the base. The loops have no branch, so compilers vectorize them. */
 #define WIDEN(name, stored, item) \
     static void name(const uint8_t *from, uint64_t n, uint64_t base, uint8_t *out) { \
         for (uint64_t i = 0; i < n; i++) { \
@@ -42,8 +42,9 @@ static inline void put_item(uint8_t *out, unsigned item_bytes, uint64_t value) {
     }
 }
 
-/* Writes items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops before a read could pass
- * the end, and returns how many it wrote. Constant arguments for width and item_bytes make the shifts constant. */
+/* Writes the items of fields of up to 56 bits, eight at a time. `left` bytes may be read. Stops before a read could
+ * pass the end, and returns how many items it wrote. Constant arguments for width and item_bytes make the shifts
+ * constant. */
 static inline uint64_t read_eights(const uint8_t *from, uint64_t left, unsigned width, unsigned item_bytes, uint64_t n,
                                    uint64_t base, uint8_t *out) {
     const uint64_t mask = (UINT64_C(1) << width) - 1;

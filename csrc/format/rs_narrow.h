@@ -7,8 +7,8 @@
 /* Returns the bytes of an item of an integer dtype by its code. */
 static inline unsigned rs_narrow_item_bytes(uint8_t code) { return 1u << ((code - RS_FMT_DTYPE_INT8) & 3); }
 
-/* Writes `count` items of item_bytes (1, 2, 4 or 8) each, from item `first` on, a multiple of 8. `data` is the base and
- * the bit group of all n items; the caller has checked their size. */
+/* Writes `count` items of item_bytes (1, 2, 4 or 8) each, from item `first` on. `first` is a multiple of 8. `data` is
+ * the base and the bit group of all n items; the caller has checked their size. */
 void rs_narrow_read(const uint8_t *data, unsigned width, unsigned item_bytes, uint64_t n, uint64_t first,
                     uint64_t count, uint8_t *out);
 

@@ -4,7 +4,7 @@
 enum {
     GROUPS = RS_FMT_BLOCK_RECORDS / RS_FMT_GROUP_RECORDS, /* the most offset groups of a block */
     FIT_ROUNDS = 4,
-    WORTH = 256 /* ends become distances if that saves 1/256 of the bytes of the block */
+    SAVING_DIVISOR = 256 /* ends become distances if that saves more than 1/256 of the bytes of the block */
 };
 
 static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
@@ -121,13 +121,13 @@ static group_ends group_at(const uint64_t *ends, uint32_t n, uint32_t i) {
     return out;
 }
 
-/* Returns the distance of end k from the line. The ends are below 2^32. */
+/* Returns the distance of end k from a line. The ends are below 2^32. */
 static int64_t distance(const group_ends *g, uint32_t k, uint64_t slope) {
     return (int64_t)(g->ends[k] - g->base) - (int64_t)((k + 1) * slope >> 16);
 }
 
 /* Finds the slope of a line through the base of the group with small distances to the ends, and returns the bits of the
- * widest distance. For the best line through a point, the widest distances above and below are equal, so each round
+ * largest distance. For the best line through a point, the largest distances above and below are equal, so each round
  * takes the slope that makes them equal (Remez, 1934). */
 static unsigned fit(const group_ends *g, uint32_t *slope) {
     uint64_t candidate = ((g->ends[g->n - 1] - g->base) << 16) / g->n;
@@ -201,10 +201,10 @@ rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_blo
     if (!choose_width(ends, n, block)) return RS_OK;
     uint64_t plain = n_groups * rs_offsets_group_size(block->index_bits);
     /* Large records gain too little for the extra instructions of each read. */
-    if (lines && plain > (ends[n - 1] + plain) / WORTH) {
+    if (lines && plain > (ends[n - 1] + plain) / SAVING_DIVISOR) {
         const unsigned bits = fit_all(ends, n, slopes);
         const uint64_t size = n_groups * rs_offsets_group_size(bits);
-        if (bits <= RS_FMT_INDEX_BITS && size < plain && plain - size > (ends[n - 1] + plain) / WORTH) {
+        if (bits <= RS_FMT_INDEX_BITS && size < plain && plain - size > (ends[n - 1] + plain) / SAVING_DIVISOR) {
             block->index_width = RS_FMT_INDEX_LINES;
             block->index_bits = (uint16_t)bits;
         }

@@ -52,8 +52,8 @@ static inline uint64_t rs_offsets_line_end(const uint8_t *group, uint32_t k, uin
 }
 
 /* Sets *begin and *end to the beginning and end of record k of a group, as from rs_offsets_line_end. Two ends of at
- * most 28 bits, the usual case, need one load of the 8 bytes up to the field's last byte. These never begin before the
- * group, because 8 bytes precede the fields. */
+ * most 28 bits, the usual case, need one load of the 8 bytes up to the last byte of the second. These bytes never begin
+ * before the group, because 8 bytes precede the fields. */
 static inline void rs_offsets_line_ends(const uint8_t *group, uint32_t k, uint32_t bits, uint64_t *begin,
                                         uint64_t *end) {
     const uint64_t base = rs_load_u32(group), slope = rs_load_u32(group + 4);
@@ -100,7 +100,7 @@ RS_NODISCARD RS_INLINE rs_status rs_offsets_locate(const uint8_t *segment, const
         }
         if (RS_UNLIKELY(outside)) {
             (void)rs_offsets_outside(segment, group, begin, end, err);
-            return RS_E_FMT_OFFSET; /* the literal, as in rs_decode.h */
+            return RS_E_FMT_OFFSET; /* a literal, as in RS_FAIL */
         }
         out->ptr = heap + begin;
         out->end = heap + end;

@@ -3,7 +3,7 @@
 
 enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
 
-/* Returns the width of a chunk minus its 4 bits, if they are not 0. */
+/* Returns the number to add to the 4 bits of a chunk, if they are not 0, to get its width. */
 static unsigned width_base(unsigned max_width) { return max_width > 15 ? max_width - 15 : 0; }
 
 static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
@@ -13,23 +13,23 @@ static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
 
 /* ---- Reading ---- */
 
-/* Sums the bytes of `chunks` chunks of 8 numbers, which equals the sum of their widths. Reads sixteen widths at a time,
- * because this is most of the work of skipping a list. Returns false for a width above max_width. */
+/* Sets *out to the bytes of `chunks` chunks of 8 numbers, which is the sum of their widths. Reads sixteen widths at a
+ * time, because this is most of the work of skipping a list. Returns false for a width above max_width. */
 static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
     const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
     const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* added, it carries when x is too large */
     const uint64_t base = width_base(max_width);
-    uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, some = 0, bad = 0;
+    uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, n_nonzero = 0, bad = 0;
     for (; bytes > 0; widths += 8) {
         uint64_t all = bytes < 8 ? rs_load_few_unchecked(widths, bytes) : rs_load_u64(widths), even, odd;
         if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* unused bits */
         even = all & low, odd = all >> 4 & low;
         bad |= (even + over) | (odd + over);
-        sum += (even + odd) * ones >> 56;                                              /* at most 16 times 15 */
-        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* number of x above 0 */
+        sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
+        n_nonzero += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56;
         bytes -= bytes < 8 ? bytes : 8;
     }
-    *out = sum + some * base;
+    *out = sum + n_nonzero * base;
     return (bad & carry) == 0;
 }
 
@@ -47,9 +47,9 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
     }
     if (left != 0) {
         const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
-        const unsigned shorter = width - (left * width + 7) / 8;
-        if (shorter > size) return false; /* only if another process has changed the widths */
-        size -= shorter;
+        const unsigned excess = width - (left * width + 7) / 8;
+        if (excess > size) return false; /* only if another process has changed the widths */
+        size -= excess;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
     out->node = node;
@@ -125,7 +125,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
             to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
         }
         memmove(self->last, self->last + count, HISTORY * sizeof *self->last);
-        /* memmove has moved the chunk too: it now ends at the beginning of the next one. */
+        /* memmove has moved the chunk too: it now ends where the next one will begin. */
         to -= count;
     }
     self->done += count;
@@ -238,7 +238,7 @@ static inline uint64_t make_fields(const int64_t *numbers, unsigned count, unsig
     return all;
 }
 
-/* The same for a chunk. The loop over a full chunk has a constant length, so compilers vectorize it. */
+/* As make_fields, for a chunk. The loop over a full chunk has a constant length, so compilers vectorize it. */
 static uint64_t fields_of(const int64_t *numbers, uint64_t left, unsigned stride, uint64_t base, uint64_t *fields) {
     if (left >= CHUNK) return make_fields(numbers, CHUNK, stride, base, fields);
     return make_fields(numbers, (unsigned)left, stride, base, fields);
@@ -261,7 +261,7 @@ static void store_fields(uint8_t *to, const uint64_t *fields, unsigned count, un
     rs_store_u64(to, word);
 }
 
-static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
+static void extend_range(rs_packed_ints_sizes *sizes, int64_t number) {
     if (!sizes->any || number < sizes->min) sizes->min = number;
     if (!sizes->any || number > sizes->max) sizes->max = number;
     sizes->any = true;
@@ -270,8 +270,8 @@ static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
 void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base) {
     uint64_t head = n < sizes->stride ? n : sizes->stride, chunks = 0, fields[CHUNK];
     if (n == 0) return;
-    sizes->head_bits_of[head]++;
-    for (uint64_t i = 0; i < head; i++) note_stored(sizes, numbers[i]);
+    sizes->lists_by_head[head]++;
+    for (uint64_t i = 0; i < head; i++) extend_range(sizes, numbers[i]);
     for (uint64_t i = head; i < n; i += CHUNK, chunks++) {
         uint64_t all = fields_of(numbers + i, n - i, sizes->stride, (uint64_t)base, fields);
         sizes->chunks[n - i < CHUNK ? n - i : CHUNK][rs_packed_ints_width(all)]++;
@@ -290,7 +290,7 @@ static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
 }
 
 /* Returns the stored width of a chunk of `width` bits. It may be larger, because 4 bits cannot express all widths. */
-static unsigned given_width(unsigned width, unsigned max_width) {
+static unsigned stored_width(unsigned width, unsigned max_width) {
     unsigned least = width_base(max_width) + 1;
     return width == 0 ? 0 : width < least ? least : width;
 }
@@ -300,11 +300,11 @@ uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes) {
     unsigned head = sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0;
     uint64_t size = sizes->width_bytes;
     for (unsigned count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
-        size += sizes->head_bits_of[count] * (((uint64_t)count * head + 7) / 8);
+        size += sizes->lists_by_head[count] * (((uint64_t)count * head + 7) / 8);
     }
     for (unsigned count = 1; count <= CHUNK; count++) {
         for (unsigned width = 0; width <= 64; width++) {
-            size += sizes->chunks[count][width] * (((uint64_t)count * given_width(width, max_width) + 7) / 8);
+            size += sizes->chunks[count][width] * (((uint64_t)count * stored_width(width, max_width) + 7) / 8);
         }
     }
     return size;
@@ -340,7 +340,7 @@ static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t
         unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK;
         unsigned width = rs_packed_ints_width(fields_of(numbers + first, n - first, stride, node->base, fields));
         if (width > node->max_width) return NULL;
-        width = given_width(width, node->max_width);
+        width = stored_width(width, node->max_width);
         if (width == 0) continue;
         widths[k / 2] |= (uint8_t)((width - base) << (k % 2 * 4));
         store_fields(to, fields, count, width);
@@ -353,7 +353,7 @@ rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uin
                                 rs_error *err) {
     uint64_t head = n < node->stride ? n : node->stride, chunks = (n - head) / CHUNK + 1;
     uint64_t head_bytes = (head * node->head_width + 7) / 8, fields[RS_FMT_STRIDE_MAX];
-    /* A chunk takes at most max_width bytes, and 1 for its width. */
+    /* A chunk takes at most max_width bytes, and at most 1 for its width. */
     RS_TRY(rs_buffer_reserve(out, (size_t)(head_bytes + chunks * (node->max_width + 1u) + 8), err));
     uint8_t *to = out->data + out->size_bytes;
     for (uint64_t i = 0; i < head; i++) {

@@ -51,7 +51,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out);
 /* Writes all n numbers to `out`, faster than chunk by chunk. Call it right after rs_packed_ints_take. */
 void rs_packed_ints_read(rs_packed_ints *self, int64_t *out);
 
-/* Returns the float of a number of a node of floats. */
+/* Returns the float that number m of a numbers node of floats stands for. */
 static inline double rs_packed_ints_float(const rs_node *node, int64_t m) { return (double)m / node->divisor; }
 
 /* ---- Writing ---- */
@@ -67,20 +67,21 @@ static inline unsigned rs_packed_ints_width(uint64_t n) {
 #endif
 }
 
-/* Returns the integer nearest to `product`, which is within the range of i64. Doubles from 2^52 on are integers
- * already, and adding a half would round to an even one. */
+/* Rounds `product`, which is within the range of i64, to an integer. Doubles from 2^52 on are integers already, and
+ * adding a half would round to an even one. */
 static inline int64_t rs_packed_ints_round(double product) {
     double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     return (int64_t)(product < 0 ? product - half : product + half);
 }
 
-/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as `value`; else returns
- * false. */
+/* Sets *m to an integer within 2^53 for which (double)m / 10^scale has the same 64 bits as `value`. Returns false if it
+ * finds none. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
 /* Sets out[i] to the integer of the i-th of n floats at `in`, which are any values (a tag and 8 bytes each). Returns
  * the index of the first float without an integer (rs_packed_ints_from_float), or n. */
 uint64_t rs_packed_ints_from_floats(const uint8_t *in, uint64_t n, unsigned scale, int64_t *out);
-/* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float succeeds; else returns false. */
+/* Raises *scale, if needed, to the least scale at which rs_packed_ints_from_float succeeds. Returns false if there is
+ * none up to 15. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
 
 /* Measures lists under one node with a stride. Zero the struct, set the stride, call rs_packed_ints_measure for each
@@ -88,7 +89,7 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale);
 typedef struct rs_packed_ints_sizes {
     unsigned stride;
     int64_t min, max;                              /* the range of the numbers in heads */
-    uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1];  /* number of lists, by the size of the head */
+    uint64_t lists_by_head[RS_FMT_STRIDE_MAX + 1]; /* number of lists, by numbers in the head */
     uint64_t chunks[RS_FMT_NUMBERS_CHUNK + 1][65]; /* number of chunks, by numbers in the chunk and by their width */
     uint64_t width_bytes;                          /* bytes of the bit groups of widths */
     bool any;                                      /* whether min and max are set */
@@ -102,7 +103,7 @@ uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes);
 void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsigned scale, int64_t base,
                         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
 
-/* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node; RS_E_MEM.
- * After a failure `out` is unchanged. */
+/* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when the numbers do not fit the node;
+ * RS_E_MEM. After a failure `out` is unchanged. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                              rs_error *err);

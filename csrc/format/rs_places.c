@@ -1,4 +1,4 @@
-/* rs_places.c: checks the places of a block. */
+/* rs_places.c: opens and checks the places of a block. */
 #include "format/rs_places.h"
 
 #include <stdlib.h>
@@ -94,7 +94,8 @@ rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs
                          rs_error *err) {
     *out = NULL;
     if ((block->places_size_bytes == 0) != (tree->n_placed == 0) || block->places_size_bytes / 4 < tree->n_placed) {
-        return rs_error_set(err, RS_E_FMT_BLOCK, block->heap_off, "a block has no places for the nodes of its tree");
+        return rs_error_set(err, RS_E_FMT_BLOCK, block->heap_off,
+                            "the places of a block do not fit the nodes of its tree");
     }
     if (tree->n_placed == 0) return RS_OK;
     rs_placed *all = (rs_placed *)calloc(tree->n_placed, sizeof *all);

@@ -4,8 +4,8 @@
 #include "format/rs_offsets.h"
 #include "format/rs_schema.h"
 
-/* The section of one placed node in the places of one block. Its head was copied and checked to be within the places.
- * Borrows the segment. Immutable, so any number of threads may read it. */
+/* The section of one placed node in the places of one block. Its head was copied, and rule 40 checked. Borrows the
+ * segment. Immutable, so any number of threads may read it. */
 typedef struct rs_placed {
     const uint8_t *marks;  /* runs, exceptions */
     const uint8_t *data;   /* runs: the values; exceptions: the ends; rising: the residuals */
@@ -24,7 +24,7 @@ typedef struct rs_placed {
 RS_NODISCARD rs_status rs_places_open(const uint8_t *segment, const rs_block *block, const rs_tree *tree,
                                       rs_placed **out, rs_error *err);
 
-/* Checks rule 42, and the counts of rule 41, for one section of `node`. */
+/* Checks rule 42, and the counts of rule 41, for a section of `node`. */
 RS_NODISCARD rs_status rs_placed_check(const rs_placed *self, const rs_node *node, rs_error *err);
 
 /* Returns the bytes of a section and of the u32 with its start, without the values of exceptions. */
@@ -103,13 +103,14 @@ RS_NODISCARD static inline rs_status rs_placed_run(const rs_placed *self, const 
     return RS_OK;
 }
 
-/* Sets *odd to whether record j is an exception of an exceptions node, and *out to its bytes. Rule 41. */
-RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *odd, rs_slice *out,
-                                                         rs_error *err) {
+/* Sets *is_exception to whether record j is marked under an exceptions node, and if so *out to the bytes of its value.
+ * Rule 41. */
+RS_NODISCARD static inline rs_status rs_placed_exception(const rs_placed *self, uint32_t j, bool *is_exception,
+                                                         rs_slice *out, rs_error *err) {
     const uint8_t *values = self->data + 4 * (size_t)self->n_marks;
     uint32_t rank;
-    RS_TRY(rs_placed_rank(self, j, &rank, odd, err));
-    if (RS_LIKELY(!*odd)) return RS_OK;
+    RS_TRY(rs_placed_rank(self, j, &rank, is_exception, err));
+    if (RS_LIKELY(!*is_exception)) return RS_OK;
     uint32_t begin = rank < 2 ? 0 : rs_load_u32(self->data + 4 * ((size_t)rank - 2));
     uint32_t end = rs_load_u32(self->data + 4 * ((size_t)rank - 1));
     if (RS_UNLIKELY(begin > end || end > (uint64_t)(self->end - values))) {

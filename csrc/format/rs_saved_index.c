@@ -28,7 +28,7 @@ static rs_status open_keys(rs_saved_index *self, uint64_t offset, rs_error *err)
     return bad_index(err, offset, "its key index has a default factory");
 }
 
-/* Checks the entries and sets the record numbers, which must fill `in`. */
+/* Checks the number of entries and sets order, starts and rows, which must fill `in`. */
 static rs_status open_numbers(rs_saved_index *self, rs_slice in, uint64_t offset, rs_error *err) {
     uint64_t n = self->index.n_entries, r = self->n_records, numbers;
     if (self->kind == RS_FMT_SAVED_RECORDS) {

@@ -14,7 +14,7 @@ typedef struct rs_saved_index {
     rs_slice path; /* one any value, not checked */
     rs_slice keys; /* the bytes of `index` */
     rs_keys index;
-    /* Record numbers of `width` bytes each; NULL for arrays that the index does not have. */
+    /* Numbers of `width` bytes each; NULL for arrays that the index does not have. */
     const uint8_t *order;  /* the first and the last record of each entry */
     const uint8_t *starts; /* the first row of the group of each entry; then n_records */
     const uint8_t *rows;   /* n_records record numbers, group after group */
@@ -28,8 +28,8 @@ RS_NODISCARD rs_status rs_saved_index_open(rs_slice segment, const rs_section *s
 /* Fills `err` for a group, row or entry (`part`) that leads to a missing record; out of line because it is rare. */
 RS_COLD void rs_saved_index_bad_number(rs_error *err, const char *part, uint64_t number);
 
-/* Sets *begin and *end to the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for missing rows
- * (rule 37). For kind 2. Any thread. */
+/* Sets *begin and *end to the bounds of the rows of group `entry`, which is below index.n_entries. RS_E_FMT_KEYS for
+ * missing rows (rule 37). For kind 2. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_group(const rs_saved_index *self, uint64_t entry, uint64_t *begin,
                                                           uint64_t *end, rs_error *err) {
     const uint8_t *at = self->starts + entry * self->width;
@@ -50,8 +50,8 @@ RS_NODISCARD static inline rs_status rs_saved_index_row(const rs_saved_index *se
     return RS_E_FMT_KEYS;
 }
 
-/* Sets *first and *last to the records of `entry`, which is below index.n_entries. RS_E_FMT_KEYS for a missing record
- * (rule 37). For kind 1. Any thread. */
+/* Sets *first and *last to the first and last record of `entry`, which is below index.n_entries. RS_E_FMT_KEYS for a
+ * missing record (rule 37). For kind 1. Any thread. */
 RS_NODISCARD static inline rs_status rs_saved_index_records(const rs_saved_index *self, uint64_t entry, uint64_t *first,
                                                             uint64_t *last, rs_error *err) {
     *first = *last = entry;

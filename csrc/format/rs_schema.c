@@ -107,7 +107,7 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Checks that each child of a concat is text, or a `same` of an earlier child. */
+/* Checks that each child of a concat is text, or a `same` of an earlier child that is text. */
 static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
     for (uint32_t i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];

@@ -6,8 +6,8 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-/* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and an array
- * of nodes begins at a multiple of 64: a store of many blocks has more trees than fit the caches. */
+/* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and the nodes
+ * of a tree begin at a multiple of 64, because the trees of a store of many blocks do not all fit the caches. */
 typedef struct rs_node {
     uint8_t kind;
     uint8_t param;
@@ -19,7 +19,7 @@ typedef struct rs_node {
     uint32_t count; /* the field count of the stored node */
     uint32_t n_children;
     uint32_t bit_off;     /* child of tuple, struct or concat: the offset of its bits in the parent's bit group */
-    uint32_t body_off;    /* fixed child of the same: the offset of its body in the parent's head */
+    uint32_t body_off;    /* fixed child of such a node: the offset of its body in the parent's head */
     uint32_t group_bytes; /* tuple, struct, concat: bytes of its bit group */
     uint32_t head_bytes;  /* tuple, struct, concat: bytes of its head: the bit group and all fixed bodies */
     union {
@@ -47,8 +47,8 @@ typedef struct rs_node {
     };
 } rs_node;
 
-/* Owns copies of nodes and bytes, so the source bytes may change afterwards. Once compiled and linked, only `slot` and
- * `program` change, so any number of threads may read it. */
+/* A compiled tree. Owns copies of nodes and bytes, so the source bytes may change afterwards. Once compiled and linked,
+ * only `slot` and `program` change, so any number of threads may read it. */
 typedef struct rs_tree {
     rs_node *nodes;
     void *memory;   /* the memory of the nodes, which begin at a multiple of 64 */
@@ -58,13 +58,13 @@ typedef struct rs_tree {
     uint32_t levels;     /* the levels of rule 30; linking adds the levels of tables */
     uint32_t n_placed;   /* number of rising, runs and exceptions nodes */
     uint32_t n_links;    /* number of dict-coded and symbols nodes, which have tables */
-    uint32_t tables_end; /* the greatest number of their tables, plus 1; set when the tree is linked */
+    uint32_t tables_end; /* the greatest number of a table of these nodes, plus 1; set when the tree is linked */
     rs_node *elements;   /* the nodes of elements of numbers nodes; the bits of an element are its number */
     void *program;       /* the Python binding's owner of the slots; NULL after compiling. The core ignores it */
 } rs_tree;
 
-/* Compiles the bytes of a tree and checks rules 17 to 19, but not its crc. Free *out with rs_tree_clear, except after a
- * failure. `offset` is the offset of the bytes in the segment, for error positions only. Any thread. */
+/* Compiles the bytes of a tree and checks rules 17 to 19, but not its offset and crc. Free *out with rs_tree_clear,
+ * except after a failure. `offset` is the offset of the bytes in the segment, for error positions only. Any thread. */
 RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
 /* Sets the flag REST of all nodes in tail position that may have it, in nodes and bytes of a tree. For writers. */
 void rs_tree_take_rests(rs_tree *self);
@@ -73,7 +73,7 @@ double rs_schema_divisor(unsigned scale);
 /* Takes the shape of an array of an ndarray node off `in`, if it is stored there, and sets *data_bytes to the bytes of
  * its data. RS_E_FMT_TRUNCATED or RS_E_FMT_VALUE for a bad shape. */
 RS_NODISCARD rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, uint64_t *data_bytes, rs_error *err);
-/* Returns the bits of features_required for the nodes. */
+/* Returns the bits of features_required for the nodes. EXT, DTYPES and NARROW are left to the writer of the values. */
 uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */
 void rs_tree_clear(rs_tree *self);

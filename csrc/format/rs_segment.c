@@ -7,8 +7,8 @@
 
 enum { STEP_FIRST = 64 << 10, STEP_USUAL = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
 
-/* Padding. Zeros are written, not skipped, because there may be bytes of a failed append, and reading a hole may
- * fault. */
+/* Zeros for padding. They are written, not skipped, because bytes of a failed append may be there, and reading a hole
+ * may fault. */
 static const uint8_t ZEROS[PAGE];
 
 static const rs_segment CLOSED = {-1, NULL, 0, {0, 0, 0, 0, 0}};
@@ -148,7 +148,7 @@ static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
     return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot continue a build of its parent");
 }
 
-/* Reserves the next step of space, at least one byte, to write `needed` bytes now. */
+/* Reserves the next step of space. Writing `needed` bytes may take several. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
     while (step < needed && step < STEP_MOST) step *= 2;

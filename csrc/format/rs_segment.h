@@ -33,13 +33,14 @@ RS_NODISCARD rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
 RS_NODISCARD rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_links, rs_error *err);
 
 /* As rs_segment_open_path, for a published file. `fd` holds the lease: a caller may close it to end the lease, set it
- * to -1 and keep the mapping. Errors of rs_os_open_leased and rs_segment_adopt. */
+ * to -1 and keep the mapping. Without a second descriptor of the file, the lease ends with the mapping. Errors of
+ * rs_os_open_leased and rs_segment_adopt. */
 RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err);
 
-/* Copies the first `size_bytes` of src, which stays open, into anonymous memory, sealed if possible. size_bytes is at
- * most src->size_bytes; bytes after the segment may be a hole of terabytes. RS_E_FMT_TRUNCATED, not SIGBUS, if the file
- * of src shrinks during the copy; RS_E_SPACE as in the writer; RS_E_SYS without anonymous memory files. `out` need not
- * be initialised, and is a closed segment after a failure. */
+/* Copies the first size_bytes bytes of src, which stays open, into anonymous memory, sealed if possible. size_bytes is
+ * at most src->size_bytes; bytes after the segment may be a hole of terabytes. RS_E_FMT_TRUNCATED, not SIGBUS, if the
+ * file of src shrinks during the copy; RS_E_SPACE as in the writer; RS_E_SYS without anonymous memory files. `out` need
+ * not be initialised, and is a closed segment after a failure. */
 RS_NODISCARD rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_bytes, rs_error *err);
 
 /* Unmaps and closes the segment, which invalidates all pointers into its data; does nothing if it is closed. */
@@ -74,8 +75,8 @@ RS_NODISCARD rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backin
                                               const char *name, rs_error *err);
 
 /* Appends n bytes. Reserves space ahead in steps that grow from 64 KiB to 32 MiB, or only the needed pages if a whole
- * step is refused. RS_E_SPACE with the numbers of the last try. After a failure position is unchanged, and the call
- * may be repeated. RS_E_STATE_FINISHED in a forked child. */
+ * step is refused. RS_E_SPACE with the numbers of the last try; RS_E_STATE_FINISHED in a forked child;
+ * RS_E_ARG_LIMIT beyond the largest file size. After a failure position is unchanged, and the call may be repeated. */
 RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err);
 
 /* Appends n zeros. Errors of rs_segment_writer_append. */
@@ -85,7 +86,8 @@ RS_NODISCARD rs_status rs_segment_writer_append_zeros(rs_segment_writer *self, u
  * rs_segment_writer_append. */
 RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err);
 
-/* Overwrites n bytes at `offset`. RS_E_ARG_RANGE unless they are within the bytes written so far. */
+/* Overwrites n bytes at `offset`. RS_E_ARG_RANGE unless they are within the bytes written so far; RS_E_STATE_FINISHED
+ * in a forked child. */
 RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
                                                   rs_error *err);
 
@@ -95,7 +97,7 @@ RS_NODISCARD rs_status rs_segment_writer_rewind(rs_segment_writer *self, uint64_
 /* Ends writing: truncates the file to position, protects it, gives up write access and maps the result as `out`.
  * Anonymous memory is sealed if possible. Other files get mode 0400, but a saved file (RS_BACKING_FILE) keeps the mode
  * of the user's umask. Saved files, and named files on a disk, are synced. The writer is then inactive, and the caller
- * must remove the name, if any. RS_E_STATE_FINISHED for an inactive writer and in a forked child; RS_E_FMT_TRUNCATED
+ * owns the file's name, if any. RS_E_STATE_FINISHED for an inactive writer and in a forked child; RS_E_FMT_TRUNCATED
  * if nothing was written. After a failure the writer may only be aborted, and `out` is a closed segment. `out` need not
  * be initialised. */
 RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err);

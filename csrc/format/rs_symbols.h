@@ -5,9 +5,9 @@
  * String Compression, VLDB 2020) with tables as large as in OnPair (Gargiulo, Tosoni, Venturini, OnPair: Short Strings
  * Compression for Fast Random Access, 2025). FORMAT.md has the layout in its section "Symbol tables".
  *
- * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
- * numbers that rs_symbols_open has copied into private memory. Bytes that change later give other units or an error,
- * but no access out of bounds. */
+ * The table stays in the segment, whose bytes may change. Decoding therefore loads the entry of a code only once, and
+ * checks it against numbers that rs_symbols_open has copied into private memory. Bytes that change later give other
+ * units or an error, but no access out of bounds. */
 #pragma once
 
 #include "base/rs_bytes.h"
@@ -40,15 +40,16 @@ static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_b
  * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
-/* Sets *n_units to the units of the decoded string, with all checks of decoding: RS_E_FMT_VALUE. Any thread. */
+/* Sets *n_units to the number of units of the decoded string, with all checks of decoding: RS_E_FMT_VALUE. Any thread.
+ */
 RS_NODISCARD rs_status rs_symbols_length(const rs_symbols *self, rs_slice codes, uint64_t *n_units, rs_error *err);
 
-/* These fill `err`; out of line because they are rare. */
+/* Both fill `err`, out of line because the errors are rare. */
 RS_COLD void rs_symbols_bad_code(rs_error *err);
 RS_COLD void rs_symbols_no_room(rs_error *err);
 
-/* Loads the entry of a symbol, whose number must be below n_symbols: its number of units (0 for the escape) and, above
- * RS_SYMBOLS_LENGTH_BITS, their offset in the pool. */
+/* Loads the entry of a symbol, whose number must be below n_symbols. The lowest RS_SYMBOLS_LENGTH_BITS bits are its
+ * number of units (0 for the escape), the other bits their offset in the pool. */
 static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32_t number) {
     return rs_load_u32(self->entries + (size_t)RS_SYMBOLS_ENTRY * number) & 0xFFFFFF;
 }
@@ -69,7 +70,7 @@ typedef struct rs_symbols_step {
     uint8_t *out;
 } rs_symbols_step;
 
-/* Decodes the lowest code of the word. Returns false if the code is invalid or the escape; `used` is then after the
+/* Decodes the lowest code of the word. Returns false if the code is invalid or the escape; `used` then includes the
  * code, and the length in *entry is 0 for the escape. With `partial`, only the first `left` bytes of the word are
  * codes; after them the function decodes nothing and returns true, without a branch on the end of the codes. */
 static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool partial, uint64_t left,
@@ -92,7 +93,7 @@ static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_b
 
 /* rs_symbols_decode for one unit_bytes, which callers give as a constant.
  *
- * It loads codes in words of 8 bytes, which always hold 4 whole codes. It does not branch on the length of a code,
+ * It loads codes in words of 8 bytes, which hold at least 4 whole codes. It does not branch on the length of a code,
  * because the branch would often be mispredicted. */
 RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *table, unsigned unit_bytes,
                                                              rs_slice codes, uint8_t *out, uint64_t capacity,

@@ -6,7 +6,7 @@
 #include "format/rs_schema.h"
 #include "format/rs_symbols.h"
 
-/* A checked table. Borrows the segment. The store owns it and its tree. */
+/* A checked table. Borrows the segment. The store owns the table and its tree. */
 typedef struct rs_table {
     const uint8_t *segment;
     rs_block block;      /* the location of the entries; first_record is not used */

@@ -3,8 +3,8 @@
  *
  * A function that does not return RS_OK fills `err` (NULL is allowed), owns nothing and leaves its out parameters
  * unchanged, except bools, buffers and rs_os_lock. Any thread may call any function at any time, as long as no two
- * threads use one descriptor in conflicting ways. The functions need no lock, read no environment variables and keep
- * no state but a list of open lock files. */
+ * threads use one descriptor in conflicting ways. The functions read no environment variables, and keep no state but a
+ * list of open lock files. */
 #pragma once
 
 #include "base/rs_status.h"
@@ -28,7 +28,7 @@ enum {
 /* --- Creating, opening, closing. The caller owns the descriptors. All are close-on-exec. --- */
 
 /* Creates an anonymous memory file (memfd) of size 0, readable and writable. Sets *out_sealable to whether rs_os_seal
- * will work. RS_E_SYS on systems without memfd (macOS, a seccomp filter): callers use a directory. */
+ * will work. RS_E_SYS if it fails, as without memfd (macOS, a seccomp filter): callers then use a directory. */
 RS_NODISCARD rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err);
 
 /* Creates the file `name` (no slash, not "." or "..") with mode 0600 in `dir`, open for reading and writing. A missing
@@ -60,8 +60,8 @@ void rs_os_close(int *fd);
  * zero. With memory_backed, it first compares the size with rs_os_memory_headroom, because the kernel kills a process
  * that passes a limit; it skips this for the first RS_OS_UNCHECKED bytes of a file, because finding the limits takes
  * longer than building such a store. It also makes huge pages of whole units of RS_OS_HUGE_PAGE if the system allows
- * it, which is cheap only for units without pages. RS_E_SPACE has needed, available and, in the message, the limit; the
- * file's size is unchanged after a memory limit. If the file system cannot allocate, the file is only extended. */
+ * it, which is cheap only for units without pages. RS_E_SPACE has needed, available and, in the message, the limit; if
+ * the comparison failed, the file is unchanged. If the file system cannot allocate, the file is only extended. */
 enum { RS_OS_UNCHECKED = 512 * 1024 };
 RS_NODISCARD rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, rs_error *err);
 
@@ -70,7 +70,7 @@ bool rs_os_is_memory_backed(int fd);
 
 /* Writes all n bytes at `offset`; the descriptor's position is not used. RS_E_SPACE without space, RS_E_ARG_RANGE for
  * an offset that is too large, else RS_E_SYS. If `bytes` is a mapping whose file has shrunk, sys_errno is EFAULT and
- * the process is not killed. After a failure some of the bytes may be written. n may be 0. */
+ * the process is not killed. After a failure some of the bytes may have been written. n may be 0. */
 RS_NODISCARD rs_status rs_os_write_at(int fd, const void *bytes, size_t n, uint64_t offset, rs_error *err);
 
 /* Sets the size of the file. RS_E_SPACE without space. */
@@ -79,7 +79,7 @@ RS_NODISCARD rs_status rs_os_truncate(int fd, uint64_t size_bytes, rs_error *err
 /* Waits until the file's bytes are on the device. */
 RS_NODISCARD rs_status rs_os_sync(int fd, rs_error *err);
 
-/* Waits until the entries of the directory of `path` are on the device. Call it after a rename. */
+/* Waits until the entries of the directory that contains `path` are on the device. Call it after a rename. */
 RS_NODISCARD rs_status rs_os_sync_directory(const char *path, rs_error *err);
 
 /* --- Protection. --- */
@@ -104,7 +104,7 @@ RS_NODISCARD rs_status rs_os_protect(int fd, rs_error *err);
 /* Fills *out from fstat. */
 RS_NODISCARD rs_status rs_os_identify(int fd, rs_os_identity *out, rs_error *err);
 
-/* Returns whether both are the same file. Does not compare size, mode and owner. */
+/* Returns whether both identify the same file, by device and inode alone. */
 static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity *b) {
     return a->device == b->device && a->inode == b->inode;
 }
@@ -112,7 +112,7 @@ static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity
 /* Renames `from` to `to`, and replaces an existing `to`. RS_E_SYS_NOT_FOUND if `from` or a directory is missing. */
 RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *err);
 
-/* Removes the name `path`; if `expected` is not NULL, only if it leads to that file. RS_OK for a missing name. */
+/* Removes the name `path`. With `expected` (may be NULL), only a name of that file. RS_OK for a missing name. */
 RS_NODISCARD rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err);
 
 /* --- Named files (rs_os_names.c). Processes find them by name and keep them in use by locks.
@@ -151,16 +151,16 @@ RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, const rs_os_identit
                                            rs_error *err);
 
 /* The identity and modification time of a file when the caller decided that it may be removed. */
-typedef struct rs_os_judged {
+typedef struct rs_os_removable {
     uint64_t device;
     uint64_t inode;
     uint64_t modified_ns;
-} rs_os_judged;
+} rs_os_removable;
 
 /* As rs_os_unlink_unused, but removes the file only if it still matches `judged`. A file that has replaced it stays,
  * and so does a file that was touched since then: a process that attaches to a kept file touches it. */
-RS_NODISCARD rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed,
-                                           rs_error *err);
+RS_NODISCARD rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *judged, bool *out_removed,
+                                              rs_error *err);
 
 /* Sets *out to whether a process has a lease or lock on the file now. RS_E_SYS_NOT_FOUND for a missing file. */
 RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err);
@@ -168,8 +168,8 @@ RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *er
 /* Sets the file's times to now, to record the last use of a kept file. Ignores failures. */
 void rs_os_touch(int fd);
 
-/* An open lock file; in a forked child `fd` is -1, because a child closes the locks of its parent. The caller must not
- * move the struct between rs_os_open_lock and rs_os_close_lock. */
+/* An open lock file; in a forked child `fd` is -1, because the child closes its copy. The caller must not move the
+ * struct between rs_os_open_lock and rs_os_close_lock. */
 typedef struct rs_os_lock {
     int fd;
     struct rs_os_lock *before, *after; /* the list of this process; only for rs_os_names.c */
@@ -201,8 +201,8 @@ RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **ou
 /* Ends a mapping of rs_os_map with its size. Does nothing if data is NULL. */
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes);
 
-/* Returns whole pages with size_bytes (not 0) zeroed bytes; NULL without memory. Unlike malloc it shares no pages, so
- * rs_os_pages_free returns them to the system at once. */
+/* Returns whole pages with size_bytes (not 0) zeroed bytes; NULL without memory. They hold nothing else, unlike those
+ * of malloc, so rs_os_pages_free returns them to the system at once. */
 void *rs_os_pages(size_t size_bytes);
 /* Frees pages of rs_os_pages with their size. Does nothing if data is NULL. */
 void rs_os_pages_free(void *data, size_t size_bytes);
@@ -219,12 +219,12 @@ RS_NODISCARD rs_status rs_os_allocate(int fd, uint64_t from, uint64_t to, rs_err
 /* Returns whether the file is on a network file system, as far as the system tells. */
 bool rs_os_is_network(int fd);
 
-/* Maps the first size_bytes bytes shared and writable. Ended by rs_os_unmap. A byte must not be touched before its
- * space is allocated: on a full disk the kernel would end the process. */
+/* Maps the first size_bytes bytes shared and writable; rs_os_unmap ends the mapping. A byte must not be touched before
+ * its space is allocated: on a full disk the kernel would kill the process. */
 RS_NODISCARD rs_status rs_os_map_writable(int fd, uint64_t size_bytes, uint8_t **out, rs_error *err);
 
 /* Maps size_bytes bytes from `offset`, a multiple of the page size, read-only. They may lie beyond the end of the file,
- * where they must not be read yet. Ended by rs_os_unmap. */
+ * where they must not be read yet. rs_os_unmap ends the mapping. */
 RS_NODISCARD rs_status rs_os_map_from(int fd, uint64_t offset, uint64_t size_bytes, const uint8_t **out, rs_error *err);
 
 /* Opens the file of `fd` again for reading and writing: a descriptor with locks of its own. */
@@ -234,8 +234,8 @@ RS_NODISCARD rs_status rs_os_reopen_writable(int fd, int *out_fd, rs_error *err)
 bool rs_os_has_range_locks(void);
 
 /* Locks the numbers [first, first + n) of a file, below 2^40, for this descriptor and its copies. Sets *locked to
- * whether it did: it never waits. The locks end when the descriptor is closed. Threads with one descriptor share them.
- */
+ * whether it succeeded; it never waits. The locks end when the descriptor is closed. Threads with one descriptor share
+ * them. */
 RS_NODISCARD rs_status rs_os_try_lock_range(int fd, uint64_t first, uint64_t n, bool *locked, rs_error *err);
 void rs_os_unlock_range(int fd, uint64_t first, uint64_t n);
 
@@ -252,15 +252,15 @@ typedef struct rs_os_thread {
 } rs_os_thread;
 
 /* Runs run(argument) in a new thread. The thread blocks all signals except those for its own faults, so other threads
- * handle them. After RS_OK the same process must call rs_os_thread_join; a forked child has the struct, but not the
- * thread. RS_E_SYS if the system cannot start a thread. */
+ * handle the blocked signals. After RS_OK the same process must call rs_os_thread_join; a forked child has the struct,
+ * but not the thread. RS_E_SYS if the system cannot start a thread. */
 RS_NODISCARD rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument,
                                           rs_error *err);
 
 /* Waits until the thread has ended. Its writes to memory are then visible to the caller. */
 void rs_os_thread_join(rs_os_thread *self);
 
-/* A lock with a condition: threads inside exclude one another, and may wait inside until another thread wakes them. A
+/* A lock with a condition: one thread at a time is inside, and may step out to wait until another thread wakes it. A
  * forked child must not use a monitor that threads of its parent may have entered. */
 typedef struct rs_os_monitor rs_os_monitor;
 
@@ -313,5 +313,5 @@ void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_byt
  * `roots` may be NULL for the system's directories. */
 RS_NODISCARD rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);
 
-/* The same for mapping `needed` more bytes, whose pages may exist already. */
+/* The same for mapping `needed` more bytes, compared with the address space alone: their pages may exist already. */
 RS_NODISCARD rs_status rs_os_require_address_space(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err);

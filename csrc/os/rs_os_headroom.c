@@ -77,7 +77,7 @@ static bool read_u64(const char *dir, const char *name, uint64_t *out) {
     return ok;
 }
 
-/* Reads the number after `key` and a space or colon, in a line of a file. */
+/* Reads the number after `key` and a space or colon at the start of a line. */
 static bool parse_field(const char *line, const char *key, uint64_t *out) {
     size_t n = strlen(key);
     return strncmp(line, key, n) == 0 && (line[n] == ' ' || line[n] == ':') && parse_u64(line + n + 1, out);
@@ -183,7 +183,7 @@ static char *own_cgroup(const char *proc, const cgroup_files *files) {
     return out;
 }
 
-/* Undoes the escapes of mountinfo: space, tab, newline and backslash are a backslash and three octal digits. */
+/* Undoes the escapes of mountinfo, which has space, tab, newline and backslash as backslash and three octal digits. */
 static void unescape(char *text) {
     char *to = text;
     const char *from = text;
@@ -199,8 +199,8 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* Returns the rest of `path` after `root`, "" or "/...", as a pointer into `path`; NULL if path is not below root. A
- * cgroup namespace shows cgroups outside of it with "/..", which are not in any mount. */
+/* Returns the rest of `path` after `root`, "" or "/..."; NULL if `path` is neither `root` nor below it. A cgroup
+ * namespace shows cgroups outside of it with "/..", which are not in any mount. */
 static const char *beneath(const char *path, const char *root) {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
     if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0')) return NULL;
@@ -263,7 +263,7 @@ static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *file
     return false;
 }
 
-/* Considers every cgroup from this process's up to the top of the mount. */
+/* Considers every cgroup from that of this process up to the top of the mount. */
 static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, const cgroup_files *files) {
     cgroup_mount mount;
     char *own = own_cgroup(roots->proc, files);

@@ -21,7 +21,7 @@
 /* How often a file may be replaced or removed between opening and locking before it counts as an attack. */
 enum { ATTEMPTS = 100 };
 
-static RS_COLD rs_status failed(rs_error *err, const char *message, const char *path) {
+static RS_COLD rs_status fail(rs_error *err, const char *message, const char *path) {
     rs_status code = RS_E_SYS;
     if (errno == EEXIST) code = RS_E_STATE_EXISTS;
     if (errno == ENOENT) code = RS_E_SYS_NOT_FOUND;
@@ -83,7 +83,7 @@ static bool no_nameless(int code) {
 static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *err) {
     for (int i = 0; i < ATTEMPTS; i++) {
         int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0) return failed(err, "cannot create", temporary);
+        if (fd < 0) return fail(err, "cannot create", temporary);
         rs_status code = rs_os_lease(fd, err);
         if (code == RS_OK && leads_to(temporary, fd)) {
             *out_fd = fd;
@@ -110,7 +110,7 @@ rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool all
             *out_nameless = true;
             return RS_OK;
         }
-        if (!no_nameless(errno)) return failed(err, "cannot create a file in", dir);
+        if (!no_nameless(errno)) return fail(err, "cannot create a file in", dir);
     }
 #else
     (void)dir, (void)allow_nameless;
@@ -133,7 +133,7 @@ static rs_status link_file(int fd, const char *temporary, const char *to, rs_err
     /* This works without /proc, but needs a capability on older kernels. */
     if (errno == ENOENT && temporary == NULL && linkat(fd, "", AT_FDCWD, to, AT_EMPTY_PATH) == 0) return RS_OK;
 #endif
-    return failed(err, "cannot publish", to);
+    return fail(err, "cannot publish", to);
 }
 
 /* Removes a name and ignores failures. */
@@ -166,7 +166,7 @@ static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_erro
     int fd;
     if (writable) {
         fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        if (fd < 0) return failed(err, "cannot open", path);
+        if (fd < 0) return fail(err, "cannot open", path);
     } else {
         RS_TRY(rs_os_open_readonly(path, false, &fd, err));
     }
@@ -211,14 +211,14 @@ static uint64_t modified_ns(const struct stat *st) {
 }
 
 /* Returns whether the file of `fd` still matches `judged`; true if `judged` is NULL. */
-static bool still_matches(int fd, const rs_os_judged *judged) {
+static bool still_matches(int fd, const rs_os_removable *judged) {
     struct stat st;
     if (judged == NULL) return true;
     return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == judged->device && (uint64_t)st.st_ino == judged->inode &&
            modified_ns(&st) == judged->modified_ns;
 }
 
-static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_judged *judged,
+static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_removable *judged,
                                bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
@@ -250,7 +250,7 @@ rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, 
     return unlink_unused(path, expected, NULL, out_removed, err);
 }
 
-rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed, rs_error *err) {
+rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *judged, bool *out_removed, rs_error *err) {
     return unlink_unused(path, NULL, judged, out_removed, err);
 }
 
@@ -303,7 +303,7 @@ static bool lacks_rights(const struct stat *st) {
            (st->st_mode & 0600) != 0600;
 }
 
-/* Opens or makes a lock file. If its maker is killed before it has set all rights, the next process sets them. */
+/* Opens or makes a lock file. If a process is killed before it has set all rights, the next one sets them. */
 static int open_lock_file(const char *path) {
     static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     struct stat st;
@@ -324,7 +324,7 @@ rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
     if (locks_failed != 0) return rs_error_set_errno(err, RS_E_SYS, locks_failed, "cannot lock %s", path);
     (void)pthread_mutex_lock(&locks_mutex);
     out->fd = open_lock_file(path);
-    if (out->fd < 0) code = failed(err, "cannot open", path);
+    if (out->fd < 0) code = fail(err, "cannot open", path);
     if (code == RS_OK) code = check_ours(out->fd, 0600, path, err);
     if (code == RS_OK) code = check_one_name(out->fd, path, err);
     if (code == RS_OK) {

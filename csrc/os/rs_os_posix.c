@@ -236,8 +236,8 @@ static void *map_aligned(int fd, size_t n) {
 
 /* Makes huge pages of the whole units in [from, to), if the system allows it. Random reads then wait less for page
  * tables, and the page tables of each process shrink by 0.2 % of the store. The function allocates one small page in
- * each unit and collapses it, which makes a huge page even if memory files do not get any by default. A huge page costs
- * less than the small ones in its place, unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
+ * each unit and collapses the unit into a huge page, which works even if memory files get none by default. A huge page
+ * costs less than the small ones in its place, unless memory must be compacted first (numbers: bench/NOTES.md). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
     from = rs_align_up(from, RS_OS_HUGE_PAGE);
     to -= to % RS_OS_HUGE_PAGE;

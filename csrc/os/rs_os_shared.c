@@ -128,7 +128,7 @@ rs_status rs_os_try_lock_range(int fd, uint64_t first, uint64_t n, bool *locked,
 
 void rs_os_unlock_range(int fd, uint64_t first, uint64_t n) { (void)set_lock(fd, F_UNLCK, first, n); }
 #else
-/* On macOS these locks would exclude the leases of rs_os_lease. */
+/* On macOS locks on ranges would exclude the leases of rs_os_lease. */
 bool rs_os_has_range_locks(void) { return false; }
 
 rs_status rs_os_try_lock_range(int fd, uint64_t first, uint64_t n, bool *locked, rs_error *err) {

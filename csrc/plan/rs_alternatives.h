@@ -25,7 +25,7 @@ typedef struct rs_key_set {
     uint32_t *children; /* for each key, the number of the struct's child */
 } rs_key_set;
 
-enum { RS_LARGE_VALUE = 1024 /* bytes of an any value */ };
+enum { RS_LARGE_VALUE = 1024 /* the least average bytes of large values, as any values */ };
 
 /* One kind of value at a position. It borrows the bytes of the values; its arrays are in the arena. */
 typedef struct rs_alternative {
@@ -54,7 +54,7 @@ typedef struct rs_alternative {
     uint32_t n_offsets, offsets_capacity; /* n_offsets is below n if the offsets reached their limit */
     rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
     bool gave_up;                         /* distinct values are not collected: too many, or not worth a table */
-    uint8_t known;                        /* RS_POSITION_*: the attempts that failed in earlier runs */
+    uint8_t known;                        /* RS_POSITION_*: the results of attempts in earlier runs */
     uint64_t position_id;         /* a hash of the path from the root: the same for the same position in other runs */
     struct rs_prepared *prepared; /* NULL before rs_plan_prepare_alternative */
     const struct rs_placed_weights *placed; /* NULL before rs_plan_weigh_placed */
@@ -93,8 +93,8 @@ static inline bool rs_alternative_is_large(const rs_alternative *a) {
 /* The dicts of a position as maps: an alternative of kind `map`, whose children are the keys and the values. */
 typedef struct rs_dict_map {
     rs_alternative as_map;
-    uint64_t any_dicts, any_dict_bytes;    /* number and bytes of the dicts that are also under `any` */
-    uint32_t n_nodes, n_key_sets, n_known; /* as in rs_stats, for a tree with maps in place of the structs */
+    uint64_t any_dicts, any_dict_bytes;      /* number and bytes of the dicts that are also under `any` */
+    uint32_t n_nodes, n_structs, n_key_sets; /* as in rs_stats, for a tree with maps in place of the structs */
 } rs_dict_map;
 
 /* The statistics of a run of values. Zero the struct and set `values`, `scan`, `choices`, `hints`, `run` and
@@ -104,20 +104,20 @@ typedef struct rs_stats {
     rs_values values;
     rs_scan *scan;             /* has scanned the values in their order */
     const rs_choices *choices; /* never NULL */
-    const rs_attempts *hints;  /* the attempts that failed in earlier runs; NULL if none are known */
+    const rs_attempts *hints;  /* the results of attempts in earlier runs; NULL if none are known */
     uint32_t run;              /* the number of this run of values, for rs_attempts_known */
     rs_arena arena;
     rs_position root;
     struct rs_kept_set *sets;
     uint64_t raw_bytes;  /* bytes of all values */
     uint64_t kept_bytes; /* bytes of sets and offsets, which are limited */
-    uint32_t n_nodes;    /* an upper bound of the nodes of the tree so far */
-    uint32_t n_key_sets; /* number of structs */
-    uint32_t n_known;    /* number of key sets in all structs */
+    uint32_t n_nodes;    /* an upper bound on the number of nodes of the tree so far */
+    uint32_t n_structs;  /* number of structs */
+    uint32_t n_key_sets; /* number of key sets in all structs */
     uint64_t n_compared; /* number of keys compared to join dicts to structs */
 } rs_stats;
 
-enum { RS_STATS_KEY_SETS = 2048 /* key sets of all structs of a run */ };
+enum { RS_STATS_KEY_SETS = 2048 /* the most key sets of all structs of a run */ };
 
 /* The properties of a value that decide to which alternative it belongs. */
 typedef struct rs_stats_head {

@@ -16,7 +16,7 @@ enum {
 typedef struct rs_arena_chunk {
     struct rs_arena_chunk *next;
     size_t used, capacity; /* bytes after the head */
-    bool pages;            /* of rs_os_pages */
+    bool pages;            /* whether rs_os_pages made it */
 } chunk;
 RS_STATIC_ASSERT(sizeof(chunk) <= CHUNK_HEAD, "the head of a chunk");
 

@@ -13,8 +13,8 @@ typedef struct rs_arena {
 void *rs_arena_take(rs_arena *self, size_t size);
 void rs_arena_clear(rs_arena *self);
 
-/* Copies an array of n items in the arena to a new array with room for `capacity` items, and returns it; NULL without
- * memory. The old array stays until the arena is cleared. */
+/* Copies n items of `item` bytes to a new array in the arena with room for `capacity` items, and returns it; NULL
+ * without memory. The old array stays until the arena is cleared. */
 void *rs_arena_grow(rs_arena *self, const void *old, size_t n, size_t capacity, size_t item);
-/* Gives all memory of `part` to the arena, which leaves `part` empty. */
+/* Moves all memory of `part` to `self`, and leaves `part` empty. */
 void rs_arena_join(rs_arena *self, rs_arena *part);

@@ -37,5 +37,5 @@ void rs_attempts_copy(rs_attempts *self, const rs_attempts *from);
 unsigned rs_attempts_known(const rs_attempts *self, uint64_t position_id, uint32_t run);
 /* Adds flags to the flags of a position. Does nothing without memory, or if the table is full. */
 void rs_attempts_add(rs_attempts *self, uint64_t position_id, unsigned flags);
-/* Removes flags of a position, after an attempt that succeeded. */
+/* Removes flags of a position that no longer hold. */
 void rs_attempts_drop(rs_attempts *self, uint64_t position_id, unsigned flags);

@@ -4,8 +4,8 @@
 #include "format/rs_format.h"
 
 /* How much time the build spends on choosing nodes. NONE keeps every value as an `any` value. FAST leaves out the
- * slowest searches. SMALL measures all values where AUTO takes a sample, and repeats in each block the attempts that
- * failed in earlier ones. */
+ * slowest searches. SMALL measures some costs that AUTO only estimates, and repeats in each block the attempts that
+ * failed in earlier ones, except for shared symbol tables. */
 typedef enum rs_level { RS_LEVEL_NONE = 0, RS_LEVEL_FAST = 1, RS_LEVEL_AUTO = 2, RS_LEVEL_SMALL = 3 } rs_level;
 
 /* The bit of a kind of node (RS_FMT_NODE_*) in rs_choices.without. */
@@ -18,7 +18,7 @@ RS_STATIC_ASSERT(RS_FMT_NODE_LAST < 64, "a bit for each kind of node");
 /* The nodes that RS_LEVEL_FAST leaves out. Coding text by symbols takes half the time of a build of sentences. */
 #define RS_FAST_WITHOUT RS_FORM(RS_FMT_NODE_SYMBOLS)
 
-/* The choices of one store. They may not change while its blocks are encoded. Any thread may read them. */
+/* The choices of one store. They must not change while its blocks are encoded. Any thread may read them. */
 typedef struct rs_choices {
     rs_level level;
     /* The RS_FORM bits of nodes and offset groups that the level or the caller excludes. The bit of `any` has no

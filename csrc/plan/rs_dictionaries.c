@@ -12,7 +12,7 @@ enum {
     DRIFT_PART = 20,               /* a table is replaced when its codes grow by more than 1/20 */
     MIN_UNITS = 1024,              /* fewer units are not worth a table */
     LITTLE_UNITS = 1 << 16,        /* the most units for which AUTO searches for the shortest codes */
-    MAX_SEEN = 1 << 20,            /* large values that are remembered */
+    MAX_SEEN = 1 << 20,            /* the most large values that are remembered */
     SEEN_HASH_BITS = 40,           /* bits of the hash in a slot; the run takes the others */
     LENGTHS = 15,                  /* the longest lists of ints that may get a table for their length */
     LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
@@ -360,8 +360,8 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
     return status == RS_E_ARG_LIMIT ? RS_OK : status;
 }
 
-/* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or a new table as
- * good as the old one was would save less than its own bytes. */
+/* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or the bytes lost
+ * since then are no more than those of a new table. */
 static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
     const trial then = {old->units, old->coded};
     uint64_t coded = coded_at(now, total), before = coded_at(then, total);

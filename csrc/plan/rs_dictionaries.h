@@ -25,7 +25,7 @@ typedef struct rs_symbol_table {
     uint64_t used;   /* the last run that used it */
     uint32_t number; /* of the table in TABLES */
     unsigned unit_bytes;
-    rs_symbols_encoder *encoder; /* NULL when two newer tables of the position exist */
+    rs_symbols_encoder *encoder; /* NULL once freed, because the position has two newer tables */
     uint64_t units, coded;       /* units, and bytes of their codes, that later trials are compared with */
     uint64_t size_bytes;         /* of the table in the segment, its element of TABLES included */
     struct rs_symbol_table *next;
@@ -63,7 +63,7 @@ void rs_dictionaries_clear(rs_dictionaries *self);
 uint64_t rs_dictionaries_memory(const rs_dictionaries *self);
 
 /* Begins the run of the next block. Afterwards the memory of a dictionary or encoder of an earlier run may be freed as
- * soon as its position gets a newer one. */
+ * soon as its position has two newer ones. */
 void rs_dictionaries_begin_run(rs_dictionaries *self);
 
 /* Returns the number of tables written so far. */
@@ -94,8 +94,8 @@ static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice va
 }
 
 /* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
- * was made, except at the level SMALL; else a new one is tried. Sets *out to NULL when no table saves bytes; it lives
- * as long as `self`. RS_E_MEM, and the errors of write_bytes. */
+ * was made, except at the level SMALL; else a new one is tried. Sets *out to NULL when no table saves bytes; a table
+ * lives as long as `self`. RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
                                                rs_symbol_table **out, rs_error *err);
@@ -107,7 +107,7 @@ typedef struct rs_symbol_group {
     bool joins; /* output: the table saves more than a quarter of the bytes */
 } rs_symbol_group;
 
-/* Finds or makes one symbol table for n groups, at least 1. The strings of the groups are adjacent in one array. The
+/* Finds or makes one symbol table for n groups, n not 0. The strings of the groups are adjacent in one array. The
  * table must save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out
  * becomes NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,

@@ -35,8 +35,8 @@ typedef struct rs_prepared {
 /* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, without future constants and
- * dict-coded nodes. Returns their number. Threads may prepare them at once, each with a part of the stats
+/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, except those that will likely
+ * become constants or dict-coded. Returns their number. Threads may prepare them at once, each with a part of the stats
  * (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
@@ -66,11 +66,11 @@ bool rs_plan_may_be_fixed(const rs_plan *d);
 /* Returns the bits of a node in the bit group of its parent; for a dict-coded node without a final width, the bits that
  * its entries need. */
 unsigned rs_plan_group_bits(const rs_plan *d);
-/* Puts rare optional values under a union of one child, so that records without them spend no bits on them. Called when
- * the widths of all nodes are final. RS_E_MEM. */
+/* Puts rare optional values under a union of one child, so that a record without one spends only one bit on it. Call it
+ * when the widths of all nodes are final. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err);
 
-/* Each of these three plans a packed node for one alternative: lists of numbers, floats, or ints. It may read every
+/* These functions plan a packed node for one alternative: lists of numbers, floats, or ints. They may read every
  * number. Sets *out to NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,
  * *n_fits their number, and *bits the bits of all values, misfits included. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
@@ -85,6 +85,6 @@ rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void
 /* Returns a node with room for n_children children, which the caller sets; NULL without memory. */
 rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children);
 
-/* Returns the width of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 where that costs few
+/* Returns the width of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 if that costs few
  * bits, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);

@@ -33,7 +33,8 @@ void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint
 
 /* ---- Tables ---- */
 
-/* Returns the bits of the *n values that the dictionary (NULL: empty) lacks, at `rate` bits per raw byte. */
+/* Counts in *n the values that the dictionary (NULL: empty) lacks. Returns the bits of a table of them, at `rate` bits
+ * per raw byte. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
     *n = 0;

@@ -21,9 +21,9 @@ typedef struct rs_plan_chooser {
     bool no_maps;         /* no map in place of structs */
     bool has_maps;        /* a map was chosen in place of structs */
     rs_error *err;
-    rs_plan_log *log; /* NULL without one; the fields below are for the log alone */
-    uint32_t n_keys;  /* how many of the log's keys lead to the position; RS_PLAN_OFF_THE_LOG when they do not */
-    uint32_t depth, position;      /* of the next entries */
+    rs_plan_log *log;              /* NULL without one; the fields below are for the log alone */
+    uint32_t n_keys;               /* how many of the log's keys lead here; RS_PLAN_OFF_THE_LOG if other keys do */
+    uint32_t depth, position;      /* of the entries that come next */
     uint32_t n_positions;          /* number of alternatives so far */
     const rs_alternative *weighed; /* the alternative whose forms are being weighed; NULL for parts of strings */
 } rs_plan_chooser;

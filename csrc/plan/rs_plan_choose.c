@@ -199,7 +199,7 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
         uint64_t left = a->n - template->n_fits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
-        if (guessed && template->plain > out->bits) out->bits = template->plain; /* it considers the digits */
+        if (guessed && template->plain > out->bits) out->bits = template->plain; /* `plain` considers the digits */
         uint64_t bits =
             template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
@@ -238,7 +238,7 @@ static rs_status measure_symbols(chooser *self, const rs_alternative *a, candida
     }
     rs_status status = rs_symbols_train(strings, a->n_offsets, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
-    if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will stay a str */
+    if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will become a str */
     if (status == RS_OK) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
     rs_buffer_clear(&table);
     free(strings);
@@ -531,7 +531,7 @@ static uint64_t tree_bits(const rs_plan *d) {
 }
 
 /* Replaces the plan of a position with many key sets by a plan with maps, when values and tree together then take fewer
- * bytes. The log entries of the other plan begin at number `first`. */
+ * bytes. The log entries of the replaced plan begin at number `first`. */
 static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
     const size_t capacity = ((size_t)at->n + 1) * 2;
     candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, capacity * sizeof *candidates), best;
@@ -589,7 +589,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, candidate
     return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, first, out);
 }
 
-/* Adds the number of nodes of a plan to *nodes, and an upper bound of their bytes to *bytes. */
+/* Adds the number of nodes of a plan to *nodes, and an upper bound on their bytes to *bytes. */
 static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
     ++*nodes;
     *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);

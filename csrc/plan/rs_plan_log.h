@@ -18,7 +18,7 @@ typedef struct rs_weighed {
     uint64_t bits;         /* of all values, misfits included */
 } rs_weighed;
 
-/* Zero it, and set the keys, which it borrows. Clear it at the end. One thread at a time may use it. */
+/* Zero the struct and set the keys, which it borrows. Clear it at the end. One thread at a time may use it. */
 typedef struct rs_plan_log {
     const rs_slice *keys; /* the path to the field, as any values; lists and tuples on it are skipped */
     uint32_t n_keys;

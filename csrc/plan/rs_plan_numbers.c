@@ -10,8 +10,8 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 128,     /* the stride is chosen from a sample of about this many lists, */
-    TRIED_NUMBERS = 16384, /* or of lists with this many numbers if that is more */
+    TRIED_LISTS = 128,     /* approximate number of lists in the sample for choosing the stride */
+    TRIED_NUMBERS = 16384, /* approximate number of numbers in it, if that takes more lists */
     KEPT_NUMBERS = 1 << 21 /* the most numbers that are kept as integers */
 };
 
@@ -201,7 +201,7 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
 /* ---- Lists ---- */
 
 /* All lists of an alternative, and their measurements. Up to KEPT_NUMBERS numbers are kept as integers, because
- * converting them takes longest. */
+ * converting them takes most of the time. */
 typedef struct lists {
     rs_stats *stats;
     const rs_alternative *a;

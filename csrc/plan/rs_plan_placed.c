@@ -7,12 +7,12 @@
 #include "plan/rs_rising.h"
 
 enum {
-    PLACED_LEAST = 64, /* fewer values get no placed nodes */
-    ODD_PARTS = 32,    /* exceptions are at most 1/32 of the values */
-    ODD_BITS = 44,     /* cost of an exception besides its value: its mark, its end, its padding */
-    TRIED_FRAMES = 16, /* a node is first tried on a sample of this many stretches of 64 values */
-    RUN_PARTS = 4,     /* runs are at most 3/4 of the values */
-    SELDOM = 256       /* if at most 1/256 of the values are exceptions, half a bit of gain per value is enough */
+    PLACED_LEAST = 64,    /* fewer values get no placed nodes */
+    EXCEPTION_PARTS = 32, /* exceptions are at most 1/32 of the values */
+    EXCEPTION_BITS = 44,  /* cost of an exception besides its value: its mark, its end, its padding */
+    TRIED_FRAMES = 16,    /* stretches of 64 values in the sample that a node is first tried on */
+    RUN_PARTS = 4,        /* runs are at most 3/4 of the values */
+    RARE_PARTS = 256      /* if at most 1/256 of the values are exceptions, half a bit of gain per value is enough */
 };
 
 /* Returns the bytes of the value at in.ptr: an int, a float or a str. */
@@ -46,7 +46,7 @@ static bool number_of(const rs_stats *stats, const rs_alternative *a, unsigned s
     return true;
 }
 
-/* Returns an upper bound of the bits of a value without placed nodes. */
+/* Estimates the bits per value without placed nodes. Leaves out the entries of a table. */
 static uint64_t usual_bits(const rs_stats *stats, const rs_alternative *a) {
     if (rs_plan_has_few(a)) return rs_packed_ints_width(rs_plan_distinct(stats, a).n - 1);
     return a->prepared != NULL ? a->prepared->bits / a->n : 64;
@@ -100,12 +100,12 @@ static bool begins_run(const rs_stats *stats, const rs_alternative *a, uint32_t 
 
 /* Returns whether a sample has few enough runs; true for few values. */
 static bool looks_like_runs(const rs_stats *stats, const rs_alternative *a) {
-    uint32_t n = a->n_offsets, begun = 0;
+    uint32_t n = a->n_offsets, n_runs = 0;
     if (n < TRIED_FRAMES * RS_FMT_RISING_RECORDS) return true;
     for (uint32_t f = 0; f < TRIED_FRAMES; f++) {
-        for (uint32_t k = 1; k < RS_FMT_RISING_RECORDS; k++) begun += begins_run(stats, a, tried_first(n, f) + k);
+        for (uint32_t k = 1; k < RS_FMT_RISING_RECORDS; k++) n_runs += begins_run(stats, a, tried_first(n, f) + k);
     }
-    return begun <= TRIED_FRAMES * RS_FMT_RISING_RECORDS / RUN_PARTS * (RUN_PARTS - 1);
+    return n_runs <= TRIED_FRAMES * RS_FMT_RISING_RECORDS / RUN_PARTS * (RUN_PARTS - 1);
 }
 
 /* Counts the runs, and sets ranks[i] to the number of the run of value i. Returns 0 for more than max_runs. */
@@ -334,11 +334,11 @@ rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_candidate 
                                  uint64_t values, rs_plan_candidate *out) {
     uint64_t joined = out->bits;
     uint32_t usual = 0;
-    rs_plan_candidate odd = {NULL, 0};
+    rs_plan_candidate exceptions = {NULL, 0};
     if (n < 2 || !may_place(self, RS_FMT_NODE_EXCEPTIONS, values)) return RS_OK;
     for (uint32_t i = 1; i < n; i++) usual = candidates[i].plan->n > candidates[usual].plan->n ? i : usual;
-    uint64_t n_odd = values - candidates[usual].plan->n;
-    if (n_odd > values / ODD_PARTS) return RS_OK;
+    uint64_t n_exceptions = values - candidates[usual].plan->n;
+    if (n_exceptions > values / EXCEPTION_PARTS) return RS_OK;
     for (uint32_t i = 0; i < n && out->plan->kind == RS_FMT_NODE_UNION; i++) {
         joined =
             joined - candidates[i].plan->n * RS_PLAN_PADDING_BITS + candidates[i].plan->n * padding(candidates[i].plan);
@@ -350,15 +350,15 @@ rs_status rs_plan_try_exceptions(rs_plan_chooser *self, const rs_plan_candidate 
         others[i] = candidates[i < usual ? i : i + 1];
         if (has_arrays(others[i].plan)) return RS_OK;
     }
-    RS_TRY(rs_plan_join(self, others, n - 1, n_odd, &odd));
-    uint64_t bits = candidates[usual].bits + odd.bits + n_odd * ODD_BITS + values / 16;
+    RS_TRY(rs_plan_join(self, others, n - 1, n_exceptions, &exceptions));
+    uint64_t bits = candidates[usual].bits + exceptions.bits + n_exceptions * EXCEPTION_BITS + values / 16;
     /* A record with an exception also has bits and, under a fixed node, a body for the usual value. */
     if (rs_plan_may_be_fixed(candidates[usual].plan))
-        bits += candidates[usual].bits / (candidates[usual].plan->n + 1) * n_odd;
-    uint64_t gain = n_odd > values / SELDOM ? least_gain(self, values) + 2 * values : values / 2 + 1024;
+        bits += candidates[usual].bits / (candidates[usual].plan->n + 1) * n_exceptions;
+    uint64_t gain = n_exceptions > values / RARE_PARTS ? least_gain(self, values) + 2 * values : values / 2 + 1024;
     if (bits + gain >= joined) return RS_OK;
     d->children[0] = candidates[usual].plan;
-    d->children[1] = odd.plan;
+    d->children[1] = exceptions.plan;
     d->n = values;
     out->plan = d;
     out->bits = bits;

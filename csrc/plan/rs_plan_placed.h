@@ -16,7 +16,7 @@ typedef struct rs_placed_weights {
 } rs_placed_weights;
 
 /* Computes the costs of placed nodes for all alternatives of a block that occur at most once in a record. Call it after
- * rs_plan_prepare. It reads every number, so any thread may do it before the block's turn to be planned. RS_E_MEM. */
+ * rs_plan_prepare. It takes long, but any thread may do it before the block's turn to be planned. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_placed(rs_stats *stats, rs_error *err);
 /* The same for one alternative, unless that is done already, so that a->placed is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_weigh_placed(rs_stats *stats, rs_alternative *a, rs_error *err);

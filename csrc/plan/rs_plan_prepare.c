@@ -2,7 +2,7 @@
  * numbers. It is most of the work, and any thread can do it for any run. */
 #include "plan/rs_plan.h"
 
-enum { FEW = 4096 /* for at most this many distinct values with few bytes, only a dict-coded node is tried */ };
+enum { FEW = 4096 /* the most distinct values, with few bytes, for which only a dict-coded node is tried */ };
 
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};

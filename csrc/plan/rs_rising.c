@@ -27,13 +27,13 @@ static uint64_t line_at(const rs_rising *r, uint32_t j) {
     return r->base + (uint64_t)((int64_t)((uint64_t)r->step * j) >> r->shift);
 }
 
-/* Returns corner f minus the line: the number of record 64 f, or of the last record. */
+/* Returns corner f: the number of record 64 f, or of the last record if that is missing, minus the line. */
 static int64_t corner_at(const uint64_t *numbers, uint32_t n, const rs_rising *r, uint32_t f) {
     uint32_t j = f * RS_FMT_RISING_RECORDS < n ? f * RS_FMT_RISING_RECORDS : n - 1;
     return (int64_t)(numbers[j] - line_at(r, j));
 }
 
-/* Sets residuals[] of the 64 records from number 64 f on, and returns the bits that each takes. */
+/* Sets residuals[] for up to 64 records from record 64 f on, and returns the bits per residual. */
 static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_rising *r, uint32_t f, int64_t a, int64_t b,
                              int64_t residuals[RS_FMT_RISING_RECORDS]) {
     uint32_t j = f * RS_FMT_RISING_RECORDS;
@@ -62,7 +62,7 @@ static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     r->size_bytes = RS_FMT_RISING_HEAD_SIZE + ((uint64_t)n * r->width + 7) / 8;
 }
 
-/* Weighs corners around the line of step and shift. size_bytes becomes UINT64_MAX when the residuals are too large. */
+/* Sizes corners, as weigh_line. size_bytes becomes UINT64_MAX if the residuals are too large for the u16 starts. */
 static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
     int64_t residuals[RS_FMT_RISING_RECORDS], a, b, high;
     uint32_t frames = (n + RS_FMT_RISING_RECORDS - 1) / RS_FMT_RISING_RECORDS;
@@ -86,17 +86,17 @@ static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
 void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out) {
     int64_t way = (int64_t)(numbers[n - 1] - numbers[0]), span = n > 1 ? (int64_t)n - 1 : 1;
     memset(out, 0, sizeof *out);
-    rs_rising tried = {0};
+    rs_rising trial = {0};
     out->step = n > 1 ? (int64_t)(numbers[1] - numbers[0]) : 0;
     weigh_line(numbers, n, out);
     if (out->width == 0) return;
     /* The line through the first and the last number, in parts of 2^-20 if the products stay within 64 bits. */
-    tried.shift = way < INT64_C(1) << 42 && way > -(INT64_C(1) << 42) ? FINE_SHIFT : 0;
-    tried.step = way * (INT64_C(1) << tried.shift) / span;
-    weigh_line(numbers, n, &tried);
-    if (tried.size_bytes < out->size_bytes) *out = tried;
-    weigh_corners(numbers, n, &tried);
-    if (tried.size_bytes < out->size_bytes) *out = tried;
+    trial.shift = way < INT64_C(1) << 42 && way > -(INT64_C(1) << 42) ? FINE_SHIFT : 0;
+    trial.step = way * (INT64_C(1) << trial.shift) / span;
+    weigh_line(numbers, n, &trial);
+    if (trial.size_bytes < out->size_bytes) *out = trial;
+    weigh_corners(numbers, n, &trial);
+    if (trial.size_bytes < out->size_bytes) *out = trial;
 }
 
 rs_status rs_rising_append(const uint64_t *numbers, uint32_t n, rs_buffer *out, rs_error *err) {

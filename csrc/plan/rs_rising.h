@@ -9,7 +9,7 @@ typedef struct rs_rising {
     uint8_t form, shift, width;
     uint64_t base;
     int64_t step;
-    uint64_t size_bytes; /* of the section */
+    uint64_t size_bytes; /* of the whole section */
 } rs_rising;
 
 /* Sets *out to the smallest section for the numbers of n records, n not 0. */
@@ -18,8 +18,8 @@ void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out);
 /* Returns the form of marks that takes fewer bytes. */
 unsigned rs_marks_form(uint32_t n_records, uint32_t n_marks);
 
-/* Sets numbers[] of all n_records from the numbers of n_known records, in record order; the others are interpolated.
- * n_known is not 0. */
+/* Sets all n_records numbers. known[i] is the number of record locals[i], in record order; n_known is not 0. Between
+ * these records, numbers are interpolated; before the first and after the last, they equal the nearest. */
 void rs_rising_fill(const uint32_t *locals, const uint64_t *known, uint32_t n_known, uint64_t *numbers,
                     uint32_t n_records);
 

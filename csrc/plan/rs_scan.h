@@ -1,6 +1,6 @@
 /* rs_scan.h: the first pass over the raw `any` records of a block. It checks them, hashes the keys of each dict, and
- * tracks the maximal values, bytes and depth of a record. rs_stats and rs_encode then walk the same bytes in the same
- * order and look up the hashes, dict by dict. */
+ * tracks the maxima of values, bytes and depth over the records. rs_stats and rs_encode then walk the same bytes in the
+ * same order and look up the hashes, dict by dict. */
 #pragma once
 
 #include "format/rs_any.h"
@@ -8,7 +8,7 @@
 /* The result of the scans so far. Owns `key_sets`. Zero the struct before the first use, call rs_scan_reset between
  * blocks and rs_scan_clear at the end. One thread at a time may use it. */
 typedef struct rs_scan {
-    uint64_t *key_sets; /* a hash over the keys of each dict, in the order of their first bytes */
+    uint64_t *key_sets; /* a hash of the keys of each dict, in the order of the dicts' first bytes */
     size_t n_key_sets;
     size_t capacity;
     size_t next;         /* the number of the next dict in a walk after the scan */
@@ -21,7 +21,7 @@ typedef struct rs_scan {
 
 /* Frees the memory and zeroes the struct. */
 void rs_scan_clear(rs_scan *self);
-/* Forgets the key sets of a block. Maxima and features stay: they hold for the whole segment. */
+/* Forgets the key sets of a block. The maxima, n_values and features stay: they hold for the whole segment. */
 void rs_scan_reset(rs_scan *self);
 
 /* Reads one record, which must be exactly one well-formed any value with its array data within arrays_size bytes. Else
@@ -40,7 +40,7 @@ typedef struct rs_scan_counts {
 void rs_scan_count_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
 /* Raises the maxima for records that were scanned elsewhere. */
 void rs_scan_raise(rs_scan *self, uint64_t max_values, uint64_t max_bytes, uint32_t max_depth);
-/* Adds the hash of a dict's keys: RS_KEY_SET_SEED and then rs_schema_hash_key of each key. RS_E_MEM. */
+/* Adds the hash of a dict's keys: RS_KEY_SET_SEED, changed by rs_schema_hash_key for each key in turn. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err);
 
 /* Takes a varint of a value that rs_scan_record accepted. */

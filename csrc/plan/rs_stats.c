@@ -58,7 +58,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
     bool is_struct = kind == RS_FMT_NODE_STRUCT;
     bool over_limit = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
                       self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
-                      (is_struct && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= RS_STATS_KEY_SETS));
+                      (is_struct && (self->n_structs >= RS_FMT_TREE_SHAPES || self->n_key_sets >= RS_STATS_KEY_SETS));
     if (kind != RS_FMT_NODE_ANY && over_limit) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
@@ -79,9 +79,10 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
         if (a->children == NULL) return rs_no_memory(err);
     }
-    /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
+    /* One node for the alternative and, except for `any`, one for a union above it. The children's alternatives count
+     * their own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
-    if (is_struct) self->n_key_sets++;
+    if (is_struct) self->n_structs++;
     at->last = at->n++;
     *out = a;
     return RS_OK;
@@ -103,7 +104,7 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     }
 }
 
-/* Returns the kind of the n elements at in.ptr. Sets *end to the end of elements that are numbers. */
+/* Returns the kind of the n elements at in.ptr. Sets *end to their end if all are numbers. */
 static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     *end = in.ptr;
     if (n == 0) return RS_ELEMENTS_NONE;
@@ -124,7 +125,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n, const uint8_t **end) {
     return RS_ELEMENTS_INTS;
 }
 
-/* Returns the kind of node for a tag; `any` for containers, arrays, ext values and ints of over 64 bits. */
+/* Returns the kind of node for a tag; `any` for containers, arrays, ext values and ints beyond 64 bits. */
 static inline uint8_t kind_of_plain(uint8_t tag) {
     if (rs_tag_is_int64(tag)) return RS_FMT_NODE_INT;
     switch (tag) {
@@ -187,7 +188,7 @@ static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
 
 /* ---- Finding the alternative of a value ---- */
 
-/* Returns the position's alternative for lists of mixed elements and makes it the last one; NULL without one. */
+/* Returns the position's alternative for lists of mixed elements and makes it the last; NULL if there is none. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     for (uint32_t i = 0; i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
@@ -198,8 +199,8 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     return NULL;
 }
 
-/* Sets the position ids of the alternative and its children, which are the same in other runs, and looks up the
- * attempts that failed in earlier runs. */
+/* Sets the position ids of the alternative and its children, which are the same in other runs, and uses the results of
+ * attempts in earlier runs. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const uint8_t parts[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
     a->position_id = rs_schema_hash_key(at->position_id, parts, sizeof parts);
@@ -207,13 +208,13 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
         a->known = (uint8_t)rs_attempts_known(self->hints, a->position_id, self->run);
     a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||
                  a->kind == RS_FMT_NODE_CONST;
-    for (uint32_t i = 0; i < a->n_children; i++) { /* rs_stats_begin_struct makes the ids of a struct from its keys */
+    for (uint32_t i = 0; i < a->n_children; i++) { /* for a struct, rs_stats_begin_struct replaces these ids */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }
 }
 
-/* Returns the position's alternative for such values and makes it the last one; NULL without one. */
+/* Returns the position's alternative for values with this head and makes it the last; NULL if there is none. */
 static rs_alternative *known_alternative(rs_position *at, const rs_stats_head *h) {
     if (h->kind == RS_FMT_NODE_STRUCT) return rs_stats_find_struct(at, h->key_set_hash);
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) return &at->alternatives[at->last];
@@ -313,7 +314,7 @@ static rs_status count_constant(rs_stats *self, rs_alternative *a, rs_slice valu
     return a->gave_up || a->constant ? RS_OK : begin_distinct(self, a, value, own, err);
 }
 
-/* Counts a value of the alternative. `hash` is the hash of a container; NULL makes it from the bytes if it is needed.
+/* Counts a value of the alternative. `hash` is the hash of a container; if it is NULL, the bytes are hashed if needed.
  * Sets *above (may be NULL) to the hash, for the container around the value. */
 static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice value, const uint64_t *hash,
                                     uint64_t *above, rs_error *err) {
@@ -357,7 +358,7 @@ static rs_status hash_collision(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
-/* Each of the following takes the elements of a container off `in`, and adds their hashes to *hash (may be NULL). */
+/* The next two functions take the elements of a container off `in`, and add their hashes to *hash (may be NULL). */
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
                                 rs_error *err) {
@@ -366,7 +367,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
     const uint32_t *children = key_set->children;
     uint64_t part = 0;
     self->scan->next++;
-    /* Two key sets may share a hash. The data are valid, but this code cannot distinguish them. */
+    /* Two key sets may share a hash. This code cannot distinguish them, although the data are valid. */
     if (h->n_children != n) return hash_collision(err);
     for (uint32_t i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
@@ -448,9 +449,9 @@ static bool fits_map(rs_slice in, uint64_t n) {
 }
 
 static void swap_counts(rs_stats *self, rs_dict_map *map) {
-    uint32_t n_nodes = self->n_nodes, n_key_sets = self->n_key_sets, n_known = self->n_known;
-    self->n_nodes = map->n_nodes, self->n_key_sets = map->n_key_sets, self->n_known = map->n_known;
-    map->n_nodes = n_nodes, map->n_key_sets = n_key_sets, map->n_known = n_known;
+    uint32_t n_nodes = self->n_nodes, n_structs = self->n_structs, n_key_sets = self->n_key_sets;
+    self->n_nodes = map->n_nodes, self->n_structs = map->n_structs, self->n_key_sets = map->n_key_sets;
+    map->n_nodes = n_nodes, map->n_structs = n_structs, map->n_key_sets = n_key_sets;
 }
 
 /* Also files a dict under the map of the position. `value` begins at its tag. A dict that does not fit ends the map. */
@@ -486,14 +487,14 @@ static rs_status file_again(rs_stats *self, rs_position *at, rs_scan *scan, uint
     return status;
 }
 
-/* Begins the map of a position with all dicts so far. It may take half of the nodes of a tree. */
+/* Begins the map of a position with all dicts so far. It may use half of the nodes and key sets of a tree. */
 static rs_status begin_map(rs_stats *self, rs_position *at, rs_error *err) {
     rs_dict_map *map = (rs_dict_map *)rs_arena_take(&self->arena, sizeof *map);
     rs_scan scan = {0};
     rs_status status = RS_OK;
     if (map == NULL) return rs_no_memory(err);
-    map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_key_sets = RS_FMT_TREE_SHAPES / 2,
-    map->n_known = RS_STATS_KEY_SETS / 2;
+    map->n_nodes = RS_FMT_TREE_NODES / 2, map->n_structs = RS_FMT_TREE_SHAPES / 2,
+    map->n_key_sets = RS_STATS_KEY_SETS / 2;
     map->as_map.kind = RS_FMT_NODE_MAP;
     map->as_map.n_children = 2;
     map->as_map.children = (rs_position *)rs_arena_take(&self->arena, 2 * sizeof(rs_position));
@@ -562,17 +563,17 @@ static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, 
     return RS_OK;
 }
 
-/* Files a container, an array, an ext value or an int of over 64 bits. */
+/* Files a container, an array, an ext value or an int beyond 64 bits. */
 static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
     const uint8_t *begin = in->ptr;
     rs_alternative *a;
     rs_stats_head h;
-    uint64_t made, *hash = NULL;
+    uint64_t own, *hash = NULL;
     read_head(self, *in, &h);
     if (h.kind == RS_FMT_NODE_STRUCT) RS_TRY(find_for_dict(self, at, *in, &h, &a, err));
     else RS_TRY(find_alternative(self, at, &h, &a, err));
-    if (above != NULL || !a->gave_up) hash = &made;
-    made = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
+    if (above != NULL || !a->gave_up) hash = &own;
+    own = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
     if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(add_offset(self, a, begin, err));
     switch (a->kind) {
     case RS_FMT_NODE_LIST:

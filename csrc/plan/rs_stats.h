@@ -3,14 +3,14 @@
 
 #include "plan/rs_alternatives.h"
 
-/* Returns the bytes from an offset of an alternative to the end of the run. They borrow the values. */
+/* Returns the bytes from the value at offset `where` to the end of the run. They borrow the values. */
 static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
     const rs_span *last = &self->values.spans[self->values.n - 1];
     RS_ASSERT(where < last->off + last->size_bytes);
     return rs_slice_of(self->values.base + where, last->off + last->size_bytes - where);
 }
 
-/* Returns the units, of unit_bytes each, of the str at an offset of an alternative. They borrow the values. */
+/* Returns the units, of unit_bytes each, of the str at offset `where`. They borrow the values. */
 static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsigned unit_bytes) {
     rs_slice in = rs_stats_from(self, where);
     in.ptr++;
@@ -18,14 +18,14 @@ static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsi
     return rs_slice_of(in.ptr, (size_t)(n * unit_bytes));
 }
 
-/* Reads all values. RS_E_ARG_LIMIT when no tree within the limits describes them; RS_E_MEM. */
+/* Reads all values. RS_E_ARG_LIMIT if two different key sets have the same hash; RS_E_MEM. */
 RS_NODISCARD rs_status rs_stats_collect(rs_stats *self, rs_error *err);
 /* Reads the values from number `first` on, after a call that read the values before it. self->scan must have scanned
  * these values alone. Errors of rs_stats_collect. */
 RS_NODISCARD rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err);
 /* Returns the bytes of memory that the stats own. */
 uint64_t rs_stats_memory(const rs_stats *self);
-/* Returns an empty set that lives as long as the stats; NULL without memory. */
+/* Returns an empty set that lives as long as the stats; NULL if memory runs out. */
 rs_value_set *rs_stats_new_set(rs_stats *self);
 void rs_stats_clear(rs_stats *self);
 

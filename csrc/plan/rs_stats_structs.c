@@ -67,7 +67,8 @@ static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     }
 }
 
-/* Returns whether all keys are plain. A struct of several key sets must not hold two keys that are equal in Python. */
+/* Returns whether all keys are plain: only such keys are sure to differ in Python if their bytes differ, as the keys of
+ * a struct of several key sets must. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (!rs_tag_is_plain_key(*keys[i].ptr)) return false;
@@ -115,11 +116,11 @@ static rs_status add_key_set(rs_stats *self, rs_position *at, rs_alternative *a,
     a->key_sets[a->n_key_sets].n = n;
     a->key_sets[a->n_key_sets].children = children;
     a->n_key_sets++;
-    self->n_known++;
+    self->n_key_sets++;
     return index_key_set(self, at, hash, (uint32_t)(a - at->alternatives), a->last_key_set, err);
 }
 
-static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
+static uint64_t position_id_of_key(const rs_alternative *a, const rs_slice *key) {
     return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
 }
 
@@ -135,7 +136,7 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
         while (next < n && children[next] < k) next++;
         if (next < n && children[next] == k && !(old < a->n_children && rs_slice_equal(a->keys[old], keys[next]))) {
             names[k] = keys[next];
-            positions[k].position_id = path_of_key(a, &keys[next]);
+            positions[k].position_id = position_id_of_key(a, &keys[next]);
             continue;
         }
         names[k] = a->keys[old];
@@ -156,7 +157,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
     uint32_t n = h->n_children, *children = NULL;
     *out = NULL;
     if (!rs_choices_allow(self->choices, RS_FMT_NODE_OPTIONAL)) return RS_OK;
-    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= RS_STATS_KEY_SETS ||
+    if (n == 0 || n > MAX_MERGED || at->closed || self->n_key_sets >= RS_STATS_KEY_SETS ||
         self->n_compared >= MAX_COMPARED) {
         return RS_OK;
     }
@@ -166,7 +167,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
     if (!plain_keys(keys, n)) n = 0;
     for (uint32_t i = 0; n > 0 && i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
-        uint32_t common, merged, least = n < a->n_children ? n : a->n_children;
+        uint32_t common, merged, smaller = n < a->n_children ? n : a->n_children;
         if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !a->plain_keys) continue;
         self->n_compared += (uint64_t)n * a->n_children;
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
@@ -174,7 +175,7 @@ rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_h
             free(keys);
             return rs_no_memory(err);
         }
-        if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
+        if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < smaller || merged > MAX_MERGED ||
             self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
             continue;
         }
@@ -203,7 +204,7 @@ rs_status rs_stats_begin_struct(rs_stats *self, rs_position *at, rs_alternative 
     a->plain_keys = plain_keys(a->keys, a->n_children);
     for (uint32_t i = 0; i < a->n_children; i++) {
         children[i] = i;
-        a->children[i].position_id = path_of_key(a, &a->keys[i]);
+        a->children[i].position_id = position_id_of_key(a, &a->keys[i]);
     }
     return add_key_set(self, at, a, h->key_set_hash, a->n_children, children, err);
 }

@@ -17,8 +17,8 @@ static inline unsigned first_marked(uint64_t tops) {
 /* Marks the zero bytes of a word. Only the first mark is exact. */
 static inline uint64_t zero_bytes(uint64_t word) { return (word - ONES) & ~word & TOPS; }
 
-/* Marks the bytes of a word that are not decimal digits. Only the first mark is exact: a byte above 0x7F carries into
- * the next one. */
+/* Marks the bytes of a word that are not decimal digits. Only the first mark is exact: a byte above 0x7F may carry
+ * into the next one. */
 static inline uint64_t other_bytes(uint64_t word) {
     uint64_t off = word ^ ONES * 0x30; /* 0 to 9 for a digit */
     return ((off + ONES * 0x76) | off) & TOPS;
@@ -53,7 +53,7 @@ static const uint8_t *end_of_digits(const uint8_t *p, const uint8_t *end) {
     return p;
 }
 
-/* Returns whether n bytes are equal, n at least 1. The starts of paths are a few words. */
+/* Returns whether n bytes are equal, n at least 1. Most starts, such as those of paths, are a few words. */
 static inline bool equal_words(const uint8_t *a, const uint8_t *b, size_t n) {
     if (n < 8 || n > 64) return memcmp(a, b, n) == 0;
     for (; n > 8; n -= 8, a += 8, b += 8) {
@@ -73,8 +73,8 @@ static const uint8_t *begin_of_class(const uint8_t *p, const uint8_t *end, rs_cu
     return end;
 }
 
-/* Divides *s by a step. Sets *s to the left side, and returns the beginning of the right side; NULL if nothing divides
- * it. */
+/* Divides *s by a step. Sets *s to the left side, and returns the beginning of the right side; NULL if the step does
+ * not divide it. */
 static inline const uint8_t *divide(unsigned op, uint8_t c, rs_slice *s) {
     const uint8_t *p;
     switch (op) {

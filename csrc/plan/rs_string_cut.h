@@ -26,8 +26,8 @@ typedef struct rs_cut_step {
     uint8_t op, c;
 } rs_cut_step;
 
-/* A cut. `start` is the common prefix of most strings: the leaves before leaf start_leaf and the characters between
- * them. It is empty at first. rs_cut_run compares it as a whole, and continues with step start_step. */
+/* A cut. `start` is the common prefix of most strings: the leaves before leaf start_leaf, each with the character after
+ * it. It is empty at first. rs_cut_run compares it as a whole, and continues with step start_step. */
 typedef struct rs_cut {
     uint16_t n_steps, n_leaves;
     uint16_t start_step, start_leaf, start_size;
@@ -52,16 +52,16 @@ static inline rs_cut_class rs_cut_class_of(uint8_t c) {
 }
 
 /* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. Sets *from to the first leaf after the
- * start, if `s` begins with it, else to 0; earlier leaves are not set. Returns false when a step finds nothing to
+ * start if `s` begins with the start, else to 0; earlier leaves are not set. Returns false when a step finds nothing to
  * divide at. */
 bool rs_cut_run(const rs_cut *self, rs_slice s, rs_slice *leaves, uint32_t *from);
 
-/* Divides one string by one step, not a LEAF. Returns false when it finds nothing to divide at. */
+/* Divides a string by a step that is not a LEAF. Returns false when the step finds nothing to divide at. */
 bool rs_cut_divide(rs_cut_op op, uint8_t c, rs_slice s, rs_slice *left, rs_slice *right);
 
-/* Sets the start to `text`, which ends with the character at which the step before start_step divides. Does nothing
- * if `text` is too long. */
+/* Sets the start to `text`, which ends with the character after leaf start_leaf - 1. Does nothing if `text` is too
+ * long. */
 void rs_cut_set_start(rs_cut *self, rs_slice text, uint32_t start_step, uint32_t start_leaf);
 
-/* Writes a string of up to RS_CUT_UNITS 2-byte units as bytes at `to`, which has room for as many, and returns it. */
+/* Writes a string of 2-byte units as one byte per unit at `to`, which has room for them, and returns the bytes. */
 rs_slice rs_cut_narrow(rs_slice wide, uint8_t *to);

@@ -26,7 +26,7 @@ typedef struct column {
 typedef struct draft {
     rs_cut_step steps[RS_CUT_STEPS];
     rs_leaf_guess leaves[RS_CUT_LEAVES];
-    uint64_t hashes[RS_CUT_LEAVES]; /* of all texts of a leaf in their order */
+    uint64_t hashes[RS_CUT_LEAVES]; /* for each leaf, of all its texts in order */
     uint32_t n_steps, n_leaves, n_fits;
     uint64_t bits; /* of the strings that fit */
     bool fits[RS_SAMPLE_STRINGS];
@@ -35,7 +35,7 @@ typedef struct draft {
 
 typedef struct search {
     const rs_sample *sample;
-    uint64_t misfit_bits; /* of one string of the sample that does not fit */
+    uint64_t misfit_bits; /* of the strings that one misfit of the sample stands for */
     uint32_t evaluations;
     uint8_t signs[RS_SAMPLE_STRINGS][SIGNS];
     uint8_t n_signs[RS_SAMPLE_STRINGS];
@@ -69,10 +69,10 @@ static uint64_t hash_of(rs_slice s) {
 /* Statistics of the texts of a column, over the strings that fit. */
 typedef struct column_stats {
     uint32_t n, n_numbers;                   /* texts, and how many are numbers without leading zeros */
-    uint32_t n_digits[RS_STRICT_DIGITS + 1]; /* how many are numbers of i digits */
+    uint32_t n_digits[RS_STRICT_DIGITS + 1]; /* [i]: how many are numbers of i digits */
     bool constant, decimal, lower, upper, wide;
     size_t shortest, longest;
-    uint64_t min, max, units, digits, hash; /* digits: of all units */
+    uint64_t min, max, units, digits, hash; /* digits: how many of the units are digits */
     uint32_t distinct, once, twice;         /* distinct texts; texts that occur once, and twice */
 } column_stats;
 
@@ -169,7 +169,7 @@ static uint64_t bits_of_words(const column_stats *f, uint64_t n) {
 }
 
 /* Returns the bits of n numbers, or UINT64_MAX if too few texts are numbers. Sets *strict to the condition that the
- * most texts meet, or to 0 if all do. */
+ * most texts meet, or to 0 if all texts meet it. */
 static uint64_t bits_of_numbers(const search *self, const column_stats *f, uint64_t n, uint8_t *strict) {
     uint32_t size = 0, n_strict = f->n_numbers;
     *strict = RS_STRICT_PLAIN;
@@ -274,7 +274,7 @@ static uint32_t runs_of(rs_slice s, uint8_t classes[TOKENS]) {
     return n;
 }
 
-/* Cuts a column into its runs if nearly all texts have the same classes of runs; else returns false. */
+/* Cuts a column into its runs if nearly all texts have the same classes of runs, at least two; else returns false. */
 static bool cut_runs(search *self, const column *c, draft *d) {
     uint8_t classes[TOKENS], own[TOKENS];
     uint32_t n = 0, misfits = 0, seen = 0;
@@ -300,7 +300,7 @@ static bool cut_runs(search *self, const column *c, draft *d) {
     return true;
 }
 
-/* Returns the first or the last sign of a text; 0 without one. */
+/* Returns the first or the last sign of a text; 0 if there is none. */
 static uint8_t sign_of(rs_slice s, bool last) {
     for (; last && s.ptr != s.end; s.end--) {
         if (rs_cut_class_of(s.end[-1]) == RS_CUT_SIGNS) return s.end[-1];
@@ -392,7 +392,7 @@ static uint32_t count_sign(const search *self, uint32_t i, uint8_t c) {
     return n;
 }
 
-/* Marks the signs that occur equally often, at least once, in nine of ten strings. */
+/* Marks each sign that occurs the same number of times, at least once, in nine of ten strings. */
 static void find_steady(const search *self, bool steady[128]) {
     bool seen[128] = {false};
     memset(steady, 0, 128 * sizeof *steady);
@@ -419,7 +419,8 @@ static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[1
     return n;
 }
 
-/* Sets `out` to the sequence of marked signs that most strings have, or else to any, and returns its length. */
+/* Sets `out` to the sequence of marked signs that most strings have, or to any sequence if there is no such majority.
+ * Returns its length. */
 static uint32_t elect_order(const search *self, const bool marked[128], uint8_t out[SIGNS]) {
     uint8_t own[SIGNS], best[SIGNS];
     uint32_t n_best = 0, votes = 0;
@@ -489,8 +490,8 @@ static void try_all(search *self, draft *best) {
     if (n > 0) try_fields(self, signs, n, best);
 }
 
-/* Sets the start of a cut: its leading constant leaves that end at a FIRST step. `first` is the number of a string that
- * fits. */
+/* Sets the start of a cut: its leading constant leaves, each ended by the character of a FIRST step. `first` is the
+ * number of a string that fits. */
 static void set_start(const search *self, const draft *d, uint32_t first, rs_cut *out) {
     uint32_t step = 0, leaf = 0, from;
     rs_slice leaves[RS_CUT_LEAVES];

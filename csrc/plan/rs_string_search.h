@@ -5,12 +5,12 @@
 
 enum { RS_SAMPLE_STRINGS = 128 };
 
-/* A sample of n strings, as units of 1 byte (rs_cut_narrow). Borrows the units. */
+/* A sample of `size` of n strings, as units of 1 byte (rs_cut_narrow). Borrows the units. */
 typedef struct rs_sample {
     rs_slice strings[RS_SAMPLE_STRINGS];
     uint32_t size;
     uint64_t n;
-    unsigned unit_bytes;
+    unsigned unit_bytes; /* of the strings before rs_cut_narrow */
 } rs_sample;
 
 /* The kind of a leaf of a cut, judged by the sample. */
@@ -43,9 +43,9 @@ typedef struct rs_cut_guess {
     uint64_t plain; /* an estimate without the cut */
 } rs_cut_guess;
 
-/* Returns the bits of n texts as a str node or, if an estimate is lower, as a symbols node. `digits` of their units are
+/* Returns the bits of n texts as a str node or, if estimated lower, as a symbols node. `digits` of their units are
  * digits, which symbols compress less than usual text. */
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes);
 
-/* Finds the best cut that most strings of the sample fit. Returns false if none clearly saves bits. */
+/* Finds the best cut that most strings of the sample fit. Returns false if none saves enough bits. */
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out);

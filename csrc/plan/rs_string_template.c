@@ -9,8 +9,8 @@ enum {
     DIGITS = 18,
     SHORT_HEX = 4,
     MAX_ENTRIES = 65536,
-    SETTLED = 4096,
-    SETTLED_LONG = 16384,
+    GIVE_UP_AFTER = 4096,
+    GIVE_UP_AFTER_LONG = 16384,
     LONG_ENTRY = 12,
     TABLE_BITS = 1600
 };
@@ -19,11 +19,11 @@ enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
 
 /* Statistics of one leaf over all strings that fit. */
 typedef struct column {
-    rs_slice first;      /* the text of the first string */
+    rs_slice first;      /* the text of the first sampled string that fits */
     const uint8_t *last; /* the text of the previous string */
     size_t last_size;
     bool constant;            /* all texts so far are equal */
-    bool broken;              /* the leaf repeats `same` in the sample, but not in all strings */
+    bool broken;              /* the leaf repeats `same` in the sample, but perhaps not in all strings */
     bool wide;                /* a text has units above 255 */
     bool zeros;               /* a decimal text of several digits begins with 0 */
     bool collects;            /* the distinct texts are being collected */
@@ -84,7 +84,7 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
 
 /* ---- Statistics of all strings ---- */
 
-/* Cuts string i and sets *s to it. Returns false when it does not fit. */
+/* Sets *s to string i and cuts it. Returns false when it does not fit. */
 static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
                        const uint8_t *strict, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
     if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
@@ -121,7 +121,7 @@ static rs_status add_word(filler *self, column *c, rs_slice s) {
     uint8_t head[11] = {RS_FMT_TAG_STR1};
     size_t at = c->bytes.size_bytes;
     rs_span span;
-    uint64_t settled = c->units > self->n_fits * LONG_ENTRY ? SETTLED_LONG : SETTLED;
+    uint64_t give_up_after = c->units > self->n_fits * LONG_ENTRY ? GIVE_UP_AFTER_LONG : GIVE_UP_AFTER;
     if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
     if (c->distinct == NULL) return rs_no_memory(self->err);
     RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), self->err));
@@ -132,7 +132,8 @@ static rs_status add_word(filler *self, column *c, rs_slice s) {
         c->bytes.size_bytes = at;
         return RS_OK;
     }
-    if (c->distinct->n >= MAX_ENTRIES || (self->n_fits > settled && c->distinct->n > self->n_fits - self->n_fits / 4)) {
+    if (c->distinct->n >= MAX_ENTRIES ||
+        (self->n_fits > give_up_after && c->distinct->n > self->n_fits - self->n_fits / 4)) {
         c->collects = false;
         return RS_OK;
     }
@@ -223,7 +224,7 @@ static rs_status fill(filler *self, bool *alike) {
     return RS_OK;
 }
 
-/* Adds the texts of leaves that repeat another leaf in the sample but not in all strings. */
+/* Adds the texts of leaves that repeat another leaf in the sample but perhaps not in all strings. */
 static rs_status fill_broken(filler *self) {
     uint32_t from;
     rs_slice leaves[RS_CUT_LEAVES], s;

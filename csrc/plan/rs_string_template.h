@@ -25,7 +25,7 @@ typedef struct rs_template_part {
     bool upper;             /* hex: the letters are A to F, not a to f */
     const uint8_t *base;    /* dict-coded: the bytes of the distinct texts, as any values */
     rs_value_set *distinct; /* dict-coded: the spans of the distinct texts, from base */
-    uint64_t units;         /* text: of all strings that fit */
+    uint64_t units;         /* text: units of this part in all strings that fit */
     uint32_t leaf;          /* text: the leaf of the cut */
 } rs_template_part;
 
@@ -52,7 +52,7 @@ typedef struct rs_template {
 } rs_template;
 
 /* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to whether about five in six of
- * them follow one pattern that saves bits. *out borrows memory of the stats. RS_E_MEM. */
+ * them follow one pattern that saves bits in a sample. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
 

@@ -1,11 +1,11 @@
-/* rs_value_set.h: a set of distinct any values, numbered in order of insertion. It is a hash table over
- * spans of bytes that the caller owns. */
+/* rs_value_set.h: a set of distinct any values, numbered in order of insertion. It is a hash table over spans of bytes
+ * that the caller owns. */
 #pragma once
 
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
 
-/* The bytes of a value, as an offset from a base that the user knows. */
+/* The bytes of a value, as an offset from a base that the caller knows. */
 typedef struct rs_span {
     uint32_t off;
     uint32_t size_bytes;
@@ -34,7 +34,7 @@ typedef struct rs_value_set {
 /* Frees the memory and zeroes the struct. */
 void rs_value_set_clear(rs_value_set *self);
 
-/* Odd constants with 32 bits set, near the fractions of the roots of 2, 3 and 5. */
+/* Odd constants: about the fractions of the square roots of 2, 3 and 5, times 2^64. */
 #define RS_MIX_1 UINT64_C(0x6A09E667F3BCC909)
 #define RS_MIX_2 UINT64_C(0xBB67AE8584CAA73B)
 #define RS_MIX_3 UINT64_C(0x3C6EF372FE94F82B)
@@ -59,8 +59,8 @@ static inline uint64_t rs_value_set_hash(rs_slice value) {
     return rs_value_set_fold(rs_value_set_fold(a, b) ^ RS_MIX_3, RS_MIX_2 ^ n);
 }
 
-/* Combines a hash with the hash of a part. A caller may hash a container by the hashes of its elements, to hash their
- * bytes once, if it does so for all values of a set. */
+/* Combines a hash with the hash of a part. A caller that hashes a container by the hashes of its elements, to hash
+ * their bytes once, must do so for all values of a set. */
 static inline uint64_t rs_value_set_hash_with(uint64_t hash, uint64_t part) {
     return rs_value_set_fold(hash ^ RS_MIX_1, part ^ RS_MIX_3);
 }

@@ -1,5 +1,5 @@
 /* rs_decode.h: the cursor over the bytes of a record, and the checked steps that move it, for all readers of values.
- * They do not make Python values; the binding does. */
+ * The steps make no Python values; the binding does. */
 #pragma once
 
 #include "format/rs_any.h"
@@ -8,7 +8,7 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
-/* The state of reading a record. Borrows everything. One thread uses a cursor. */
+/* The state of reading a record. Borrows everything. One thread at a time may use it. */
 typedef struct rs_cursor {
     rs_slice in;           /* the remaining bytes of the record, or of an entry */
     const uint8_t *arrays; /* the block's arrays */
@@ -31,8 +31,8 @@ RS_NODISCARD static inline rs_status rs_decode_bad_value(rs_error *err, const ch
     return RS_FAIL(rs_decode_set_bad_value(err, message), RS_E_FMT_VALUE);
 }
 
-/* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave returns the
- * level. RS_E_FMT_LIMIT. */
+/* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave gives the
+ * level back. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
     if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
         return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
@@ -51,7 +51,7 @@ RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint
     return RS_OK;
 }
 
-/* The functions that take bytes off the cursor give RS_E_FMT_TRUNCATED if fewer are left. *out borrows the bytes. */
+/* The functions that take bytes off the cursor return RS_E_FMT_TRUNCATED if too few are left. *out borrows them. */
 
 RS_NODISCARD static inline rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err) {
     return RS_LIKELY(rs_take(&self->in, n, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
@@ -95,7 +95,7 @@ RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_n
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Takes a str of a str node: its length and unit, then its units. */
+/* Takes the str of a str node: *n units of *unit_bytes each. RS_E_FMT_VALUE. */
 RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     *unit_bytes = node->param;
@@ -134,7 +134,7 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     return RS_OK;
 }
 
-/* The fields of a cursor that are replaced while an entry of a table or an exception is read. */
+/* The fields of a cursor that change while an entry of a table or an exception is read. */
 typedef struct rs_outer {
     rs_slice in;
     uint64_t arrays_size;
@@ -169,7 +169,7 @@ RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, cons
     return RS_OK;
 }
 
-/* Steps from a rising or runs node to its fixed child, which becomes *node, with its body and bits. Errors: rule 41. */
+/* Steps from a rising or runs node to its fixed child: sets *node, *body and *bits to the child's. Errors: rule 41. */
 RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     const rs_placed *placed = &self->placed[(*node)->placed];
@@ -187,13 +187,13 @@ RS_NODISCARD static inline rs_status rs_decode_placed(const rs_cursor *self, con
     return RS_OK;
 }
 
-/* Sets *odd to whether the record is an exception of an exceptions node. If so, moves the cursor to its value, a value
- * of child 1 that stands alone; rs_decode_leave_entry moves it back. Errors: rule 41. */
-RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const rs_node *node, bool *odd,
+/* Sets *is_exception to whether the record is an exception of an exceptions node. If so, moves the cursor to its value,
+ * a value of child 1 that stands alone; rs_decode_leave_entry moves it back. Errors: rule 41. */
+RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const rs_node *node, bool *is_exception,
                                                          rs_outer *outer, rs_error *err) {
     rs_slice value;
-    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, odd, &value, err));
-    if (RS_LIKELY(!*odd)) return RS_OK;
+    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, is_exception, &value, err));
+    if (RS_LIKELY(!*is_exception)) return RS_OK;
     *outer = rs_decode_outer(self);
     self->in = value;
     self->shared = true;
@@ -234,8 +234,8 @@ RS_NODISCARD static inline rs_status rs_decode_map_head(rs_cursor *self, uint64_
     return rs_decode_enter(self, *n, err);
 }
 
-/* Takes the bit group of n values of a map's child, which have been counted, and their bodies if the child is fixed.
- * Else *bodies becomes NULL, and the first body is at the cursor. */
+/* Takes the bit group of n values of a map's child, which the budget has counted, and their bodies if the child is
+ * fixed. Else *bodies becomes NULL, and the first body is at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                         rs_slice *group, const uint8_t **bodies, rs_error *err) {
     uint64_t group_bits;

@@ -3,8 +3,8 @@
 
 #include "read/rs_path.h"
 
-/* A map that is being read. Borrows node and record. It is used together with the cursor that began it, which is within
- * the values. */
+/* A map that is being read. Borrows node and record. Use it with the cursor that began it, which is within the
+ * values. */
 typedef struct rs_map {
     const rs_node *key, *value; /* the two children */
     uint64_t n;                 /* number of entries */
@@ -19,8 +19,8 @@ typedef struct rs_map {
  * cursor of its own. */
 RS_NODISCARD rs_status rs_map_begin(rs_map *self, rs_cursor *cursor, const rs_node *node, rs_error *err);
 
-/* Sets *out to the unsettled place of key i, for the cursor *at, a copy of `cursor`. Keys are taken in order. Reading
- * the key counts against at->budget: the caller copies it back. */
+/* Sets *at to a copy of `cursor` for reading key i, and *out to the unsettled place of the key. Keys are taken in
+ * order. Reading the key counts against at->budget: the caller copies it back. */
 RS_NODISCARD rs_status rs_map_key(rs_map *self, const rs_cursor *cursor, uint64_t i, rs_cursor *at, rs_place *out,
                                   rs_error *err);
 

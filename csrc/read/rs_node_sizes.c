@@ -1,5 +1,5 @@
-/* rs_node_sizes.c: walks down containers and concats; other values are skipped, and their size counts for their
- * node. */
+/* rs_node_sizes.c: walks down the children of nodes. Skips values that it does not walk into, and adds their size to
+ * their node. */
 #include "read/rs_node_sizes.h"
 
 #include "read/rs_path.h"
@@ -7,7 +7,7 @@
 static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                            rs_node_size *sizes, rs_error *err);
 
-/* Returns whether all values of a fixed node have the same nodes below. */
+/* Returns whether all values of a fixed node use the same nodes below it. */
 static bool is_uniform(const rs_node *node) {
     if (node->kind == RS_FMT_NODE_UNION || node->kind == RS_FMT_NODE_OPTIONAL) return false;
     for (uint32_t i = 0; i < node->n_children; i++) {
@@ -145,26 +145,26 @@ static rs_status add_array(rs_cursor *self, const rs_node *node, rs_node_size *s
     RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     RS_TRY(rs_decode_array_data(self, size, &data, err));
     sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin);
-    if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* it is in the arrays of the block */
+    if (size >= RS_FMT_ARRAY_INLINE) sizes[node->index].bits += 8 * size; /* the data are in the arrays of the block */
     return RS_OK;
 }
 
 /* A record with an exception also has room for the usual value if that is fixed. */
 static rs_status add_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                 rs_node_size *sizes, rs_error *err) {
-    const rs_node *odd_child = &node->children[1];
+    const rs_node *exception = &node->children[1];
     rs_outer outer;
-    bool odd;
-    RS_TRY(rs_decode_exception(self, node, &odd, &outer, err));
-    if (!odd) return add_value(self, node->children, body, bits, sizes, err);
+    bool is_exception;
+    RS_TRY(rs_decode_exception(self, node, &is_exception, &outer, err));
+    if (!is_exception) return add_value(self, node->children, body, bits, sizes, err);
     sizes[node->index].bits += node->bits + (body == NULL ? 0 : 8 * node->size_bytes);
-    sizes[odd_child->index].bits += 8 * (uint64_t)odd_child->alone_bytes - odd_child->bits;
-    RS_TRY(rs_decode_take_alone(self, odd_child, &body, &bits, err));
-    RS_TRY(add_value(self, odd_child, body, bits, sizes, err));
+    sizes[exception->index].bits += 8 * (uint64_t)exception->alone_bytes - exception->bits;
+    RS_TRY(rs_decode_take_alone(self, exception, &body, &bits, err));
+    RS_TRY(add_value(self, exception, body, bits, sizes, err));
     return rs_decode_leave_entry(self, &outer, err);
 }
 
-/* Adds a value. Its body is at `body` or, if that is NULL, at the cursor, which skips it. */
+/* Adds a value. Its body is at `body` or, if that is NULL, at the cursor, which moves past it. */
 static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                            rs_node_size *sizes, rs_error *err) {
     const uint8_t *begin = self->in.ptr;

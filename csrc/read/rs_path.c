@@ -88,12 +88,12 @@ static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits,
     return body != NULL ? RS_OK : pass_appended(self, node, bits, err);
 }
 
-/* Skips the body of an exceptions node that is not fixed. An exception has no body. */
+/* Skips the body of an exceptions node that is not fixed. An exception is in the places and has no body here. */
 static rs_status pass_exceptions(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     rs_slice value;
-    bool odd;
-    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, &odd, &value, err));
-    return odd ? RS_OK : pass_appended(self, node->children, bits, err);
+    bool is_exception;
+    RS_TRY(rs_placed_exception(&self->placed[node->placed], self->local, &is_exception, &value, err));
+    return is_exception ? RS_OK : pass_appended(self, node->children, bits, err);
 }
 
 static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
@@ -135,7 +135,7 @@ rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs
 }
 
 /* Steps from an optional to its value. Sets *absent to whether it has none: the place then becomes the any value None
- * or, if param is 0, stays. */
+ * or, if param is 0, does not change. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
     static const uint8_t none[1] = {RS_FMT_TAG_NONE};
     const rs_node *child = place->node->children;
@@ -171,9 +171,9 @@ static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *e
 static rs_status settle_exceptions(rs_cursor *self, rs_place *place, rs_error *err) {
     const rs_node *children = place->node->children;
     rs_outer outer;
-    bool odd;
-    RS_TRY(rs_decode_exception(self, place->node, &odd, &outer, err));
-    if (odd) return place_alone(self, &children[1], place, err);
+    bool is_exception;
+    RS_TRY(rs_decode_exception(self, place->node, &is_exception, &outer, err));
+    if (is_exception) return place_alone(self, &children[1], place, err);
     place->node = &children[0];
     return RS_OK;
 }
@@ -288,7 +288,7 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
-/* Steps to an element of packed numbers: a place of the child for elements, with the number as its bits. */
+/* Steps to an element of packed numbers: a place of the elements' node, with the number as its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *chunk;

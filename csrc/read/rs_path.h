@@ -50,8 +50,8 @@ static inline bool rs_path_is_none(const rs_cursor *cursor, const rs_place *plac
 /* Steps from a const to its any value, and from an ext to its payload. Other places do not change. */
 RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* Skips the bodies at the cursor of the children `begin` to `end` - 1, except fixed ones, of a tuple, struct or concat.
- * `group` is its bit group. */
+/* Skips the bodies at the cursor: those of the children `begin` to `end` - 1 of a tuple, struct or concat that are not
+ * fixed. `group` is its bit group. */
 RS_NODISCARD rs_status rs_path_pass_children_from(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
                                                   uint32_t begin, uint32_t end, rs_error *err);
 RS_NODISCARD static inline rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node,

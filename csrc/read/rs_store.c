@@ -1,4 +1,4 @@
-/* rs_store.c: loads blocks, trees and tables on first use, and compares keys with records. */
+/* rs_store.c: loads blocks, trees and tables on first use, and compares records with keys. */
 #include "read/rs_store.h"
 
 #include <stdlib.h>
@@ -63,7 +63,8 @@ void rs_store_close(rs_store *self) {
 
 static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned table_depth, rs_error *err);
 
-/* Counts heap and arrays of a block or table, which must not overlap: else few bytes could become many (rule 44). */
+/* Takes the heap and arrays of a block or table off heap_left, which bounds overlaps: else few bytes could become many
+ * (rule 44). */
 static rs_status take_heap(rs_store *self, const rs_block *block, rs_error *err) {
     const uint64_t left = self->heap_left, heap = block->heap_size_bytes;
     if (heap > left || block->arrays_size_bytes > left - heap) {
@@ -107,8 +108,8 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* Links a dict-coded or symbols node with its tables, numbered below tables_end. Raises *levels to the most levels of
- * their trees, plus 1. */
+/* Links a dict-coded or symbols node with its tables, whose numbers must be below tables_end. Raises *levels to
+ * the most levels of their trees, plus 1. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned table_depth,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4;

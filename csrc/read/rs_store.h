@@ -47,9 +47,9 @@ RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, co
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
 
-/* Loads all intact blocks and tables, with their trees. Afterwards any number of threads may read the store at a time.
- * Records of the first block that cannot be loaded give its error, records of others RS_E_FMT_BLOCK; the deep check
- * gives details. RS_E_MEM; then the store is not frozen. Takes time proportional to the number of blocks. */
+/* Loads all intact blocks and tables, with their trees. Afterwards any number of threads may read the store at once.
+ * Records of the first block that cannot be loaded give its error, those of further such blocks RS_E_FMT_BLOCK; the
+ * deep check gives details. RS_E_MEM; then the store is not frozen. Takes time proportional to blocks and tables. */
 RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
 
 /* Each of these loads one block, tree or table into the cache if it is not there; `number` must be in range. A block
@@ -138,8 +138,8 @@ typedef struct rs_scalar {
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 
 /* Compares record `index`, which is below header.n_records, with a str of n units of unit_bytes (1, 2 or 4; `units` is
- * not NULL). RS_KEY_UNKNOWN if only Python can compare the two (an enum, a numpy scalar), and for a malformed record;
- * reading the record reports the error. */
+ * not NULL). RS_KEY_UNKNOWN if only Python can compare the two (an enum, a numpy scalar, a long assembled str), and
+ * for a malformed record; reading the record reports the error. */
 RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes,
                                                   const uint8_t *units, uint64_t n);
 /* As rs_store_key_equals_str, for an int. RS_KEY_UNKNOWN also for floats and ints beyond 64 bits. */

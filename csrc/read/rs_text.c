@@ -43,7 +43,7 @@ static rs_status widen(rs_text *self, unsigned unit_bytes, rs_error *err) {
     return RS_OK;
 }
 
-/* Joins the n units of unit_bytes that follow the text to it. Room to widen them is reserved. */
+/* Appends the n units of unit_bytes that are already in memory after the text. Room to widen them is reserved. */
 static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
     if (unit_bytes < self->unit_bytes) {
         spread(self->units + self->n_units * self->unit_bytes, n, unit_bytes, self->unit_bytes);
@@ -224,7 +224,8 @@ unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     return n;
 }
 
-/* Copies the str of an any value with 1-byte units, which must fill its bytes. Returns the number of units, or -1. */
+/* Copies the str of an any value with 1-byte units, which must take all `size` bytes. Returns the number of units, or
+ * -1. */
 static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     size_t n = size - 2;
     if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;
@@ -233,7 +234,7 @@ static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
 }
 
 /* Copies the str of an any value with 1-byte units at the cursor. */
-static int short_tagged(rs_cursor *cursor, uint8_t *out, size_t room) {
+static int short_any_at_cursor(rs_cursor *cursor, uint8_t *out, size_t room) {
     const uint8_t *p = cursor->in.ptr;
     size_t left = rs_slice_left(&cursor->in), n;
     if (left < 2 || p[0] != RS_FMT_TAG_STR1 || (n = p[1]) >= 0x80 || n > left - 2 || n > room) return -1;
@@ -346,8 +347,9 @@ static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *he
     return (int)at;
 }
 
-/* A concat may have concats as parts or entries, but no deeper. A text thus has at most RS_FMT_CONCAT_CHILDREN +
- * RS_FMT_CONCAT_CHILDREN^2 parts, fewer than RS_FMT_TEXT_PARTS, so unlike rs_text_put it need not count them. */
+/* A concat may have concats as parts or entries of parts, but these may not. A text thus has at most
+ * RS_FMT_CONCAT_CHILDREN + RS_FMT_CONCAT_CHILDREN^2 parts, fewer than RS_FMT_TEXT_PARTS, so unlike rs_text_put it need
+ * not count them. */
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
                       size_t room, unsigned depth) {
     if (node->kind == RS_FMT_NODE_UNION && rs_decode_choose(cursor, &node, &body, &bits, NULL) != RS_OK) return -1;
@@ -360,7 +362,7 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
     case RS_FMT_NODE_HEX: return short_hex(node, body, out, room);
     case RS_FMT_NODE_STR: return short_units(cursor, node, out, room);
     case RS_FMT_NODE_SYMBOLS: return short_counted(cursor, node, out, room);
-    case RS_FMT_NODE_ANY: return short_tagged(cursor, out, room);
+    case RS_FMT_NODE_ANY: return short_any_at_cursor(cursor, out, room);
     case RS_FMT_NODE_CONCAT: return depth > 1 ? -1 : short_parts(cursor, node, body, out, room, depth);
     default: return -1;
     }

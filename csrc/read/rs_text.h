@@ -36,9 +36,9 @@ RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_no
                                    uint64_t bits, rs_error *err);
 
 /* Assembles a short str of 1-byte units of a node, faster than rs_text_take. The body of a fixed node is at `body`, any
- * other at the cursor. Returns the number of units. For a text that is malformed, long, wide, or nested more deeply
- * than concats in concats, returns -1 and does not move the cursor: rs_text_take gives the text or the error. Counts
- * nothing against the budget. */
+ * other at the cursor. Returns the number of units. For a text that is malformed, long, wide or of a rare form,
+ * such as concats within concats of a concat, returns -1 and does not move the cursor: rs_text_take gives the text or
+ * the error. Counts nothing against the budget. */
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE]);
 

@@ -22,7 +22,7 @@ static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     return to;
 }
 
-/* Writes n units of 4 bytes as UTF-8 and returns the end. Stops at a unit that UTF-8 lacks, and sets *bad to it. */
+/* Writes n units of 4 bytes as UTF-8 and returns the end. At a unit that UTF-8 cannot express, stops and sets *bad. */
 static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     for (uint64_t i = 0; i < n; i++) {
         const uint32_t c = rs_load_u32(units + 4 * i);
@@ -35,7 +35,7 @@ static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, 
     return to;
 }
 
-/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. `to` has room for 8 more bytes. */
+/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. `to` has room for 2 bytes per unit. */
 static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) {
     const uint8_t *const end = units + n;
     while (units < end) {
@@ -71,7 +71,7 @@ static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, 
 /* Appends units that are not all ASCII, or have more than 1 byte. */
 static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
                              rs_error *err) {
-    const uint64_t per_unit = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* the most bytes of UTF-8 for a unit */
+    const uint64_t per_unit = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* the most bytes of UTF-8 per unit */
     uint64_t size;
     uint32_t bad = 0;
     if (rs_mul_overflows(n, per_unit, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");

@@ -22,5 +22,5 @@ void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t
  * and no string has more than `width` code points. */
 void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint32_t *out);
 
-/* Returns the number of code points of the longest of n strings of UTF-8 from rs_utf8_append. */
+/* Returns the number of code points in the longest of n UTF-8 strings from rs_utf8_append. */
 uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n);

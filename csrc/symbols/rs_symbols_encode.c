@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* The most units to divide at once. A longer string is divided part after part. */
+/* The most units to divide at once. A longer string is divided part by part. */
 enum { PART_UNITS = 512 };
 
 struct rs_symbols_encoder {
@@ -71,7 +71,7 @@ void rs_symbols_encoder_close(rs_symbols_encoder *self) {
     free(self);
 }
 
-/* Writes the code of a symbol and returns its end. Two bytes must be writable, also for a short code. */
+/* Writes the code of a symbol and returns its end. Two bytes must be writable, even for a short code. */
 static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
     uint32_t wide = number >= n_short, above = number - n_short;
     p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
@@ -87,7 +87,7 @@ static inline uint8_t *put_escape(const rs_symbols_encoder *self, uint8_t *p, co
     return p + unit_bytes;
 }
 
-/* Codes units while at least `least` bytes of *left remain, and advances *units and *left. `least` is 16, or 1 if
+/* Codes units while at least `least` bytes are left. Advances *units and reduces *left. `least` is 16, or 1 if
  * RS_SYMBOLS_COPY bytes after the units are readable. */
 static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
                                   uint8_t *p, unsigned unit_bytes) {
@@ -111,7 +111,7 @@ static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t 
     return p;
 }
 
-/* Codes a string. A match reads 16 bytes, so the end of the string is first copied to a longer buffer. */
+/* Codes a string. A match reads 16 bytes, so the last few bytes are first copied to a longer buffer. */
 static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                     unsigned unit_bytes) {
     uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
@@ -133,8 +133,8 @@ typedef struct division {
 } division;
 
 /* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
- * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). Of equal
- * costs the escape wins, then the longest symbol. */
+ * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). At equal
+ * cost the escape wins, then the longest symbol. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
     uint32_t found[RS_MATCH_ALL];

@@ -19,7 +19,7 @@ typedef struct rs_symbols_encoder rs_symbols_encoder;
  * RS_E_MEM. Any thread. */
 RS_NODISCARD rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err);
 
-/* Appends the codes of a string with units of the table's size. Every string can be coded. `units` may be NULL when
+/* Appends the codes of a string whose units have the table's size. Every string can be coded. `units` may be NULL when
  * n_units is 0. RS_E_MEM leaves `out` unchanged. Several threads may use one encoder at once. */
 RS_NODISCARD rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units,
                                          rs_buffer *out, rs_error *err);

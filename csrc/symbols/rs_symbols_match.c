@@ -21,7 +21,7 @@ typedef struct grouping {
     uint32_t *group_of; /* the group of each symbol, or UINT32_MAX */
     uint32_t *order;    /* the symbols with groups, the longest first */
     uint32_t n_ordered;
-    uint32_t *sizes; /* the size of each group; put_entries replaces it by the number of the group's next entry */
+    uint32_t *sizes; /* the size of each group; put_entries replaces it with the number of the group's next entry */
     uint32_t *heads; /* the first bytes of each group */
     uint32_t n_groups;
 } grouping;
@@ -57,7 +57,7 @@ static uint32_t number_pages(rs_matcher *self, const grouping *groups) {
     return n;
 }
 
-/* Adds a symbol shorter than the key of the hash table to the arrays `shorts` and `singles`. */
+/* Adds a symbol shorter than the key of the hash table to `shorts` and, if it has one byte, to `singles`. */
 static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
     uint32_t match = match_of(number, bytes, 0);
     uint32_t *page = &self->shorts[(uint32_t)self->pages[units[self->unit_bytes == 1 ? 0 : 1]] << 8];
@@ -69,7 +69,8 @@ static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, u
     for (uint32_t i = 0; i < 256; i++) page[i] = page[i] == 0 ? match : page[i];
 }
 
-/* Divides the symbols into groups. The slots of the hash table hold the number of a group + 1 until put_entries. */
+/* Adds short symbols to the arrays, and divides the others into groups. Until put_entries, each slot of the hash table
+ * holds the number of a group + 1. */
 static void take_symbols(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     for (uint32_t i = 0; i < groups->n; i++) {
@@ -94,7 +95,7 @@ static void take_symbols(rs_matcher *self, grouping *groups) {
     }
 }
 
-/* Lists the symbols with groups, the longest first; symbols of one length keep their order. */
+/* Lists the symbols with groups, the longest first; symbols of equal length keep their order. */
 static void order_symbols(grouping *groups) {
     uint32_t ends[RS_SYMBOLS_COPY + 1] = {0}, at = 0;
     for (uint32_t i = 0; i < groups->n; i++) {
@@ -110,8 +111,8 @@ static void order_symbols(grouping *groups) {
     }
 }
 
-/* Writes the entries, group after group. The entries of a group have descending lengths. The last one is the match for
- * its first two bytes, which always fits. */
+/* Writes the entries, group after group. The entries of a group have descending lengths. The last entry is the match
+ * for the first two bytes of the group, which always fits. */
 static void put_entries(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t at = 0;

@@ -40,7 +40,7 @@ typedef struct rs_matcher {
     uint32_t *shorts;
     uint16_t pages[256];
     uint32_t *singles; /* for the first byte: a match of one byte, or none; used for units of one byte */
-    unsigned shift;    /* 64 less the binary logarithm of the number of slots */
+    unsigned shift;    /* 64 minus the binary logarithm of the number of slots */
     unsigned unit_bytes;
     uint64_t memory_bytes; /* of the arrays */
 } rs_matcher;

@@ -1,7 +1,7 @@
 /* rs_symbols_train.c: trains symbol tables.
  *
  * Training reads a sample twice. The first pass comes from OnPair (see rs_symbols.h): it codes the sample with the
- * symbols so far, and two neighbours that occur together often enough become one more symbol. The second pass counts
+ * symbols so far, and two neighbours that occur together often enough become a new symbol. The second pass counts
  * the uses of each symbol when all are available. Symbols that save less than they take in the table are dropped, and
  * their uses become uses of their parts. The counts also give the cost and the order: the most frequent symbols get the
  * short codes. */
@@ -35,7 +35,7 @@ typedef struct parts {
     uint32_t left, right;
 } parts;
 
-/* The memory of a training. */
+/* The state of a training. */
 typedef struct trainer {
     unsigned unit_bytes, max_units;
     unsigned sample_part;   /* SAMPLE_PART or SAMPLE_PART_SMALL */
@@ -49,7 +49,7 @@ typedef struct trainer {
     unsigned pair_bits;
     uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
     const uint8_t **units;      /* a pointer to each symbol in `symbols` */
-    uint8_t *n_units;           /* units of each symbol; 0 when it was dropped */
+    uint8_t *n_units;           /* units of each symbol; 0 if it was dropped */
     parts *parts;               /* of each symbol */
     uint32_t *counts;           /* uses of each symbol in the sample, and of the escape (counts[ESCAPE]) */
     uint32_t *places;           /* the offset of each symbol in the pool, in units */
@@ -105,8 +105,8 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
     return true;
 }
 
-/* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
- * table. */
+/* Returns how many bytes to sample, which may exceed all_bytes. A smaller sample makes training faster and the table
+ * smaller, as suits a short text. */
 static uint64_t sample_size(const trainer *self, uint64_t all_bytes) {
     uint64_t part = all_bytes / self->sample_part;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
@@ -174,7 +174,7 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     return false;
 }
 
-/* Finds the longest symbol at the beginning of `left` bytes. RS_SYMBOLS_COPY more bytes must be readable after them. */
+/* Finds the longest symbol at the beginning of the `left` bytes at p. RS_SYMBOLS_COPY bytes after them are readable. */
 static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
     if (matcher->unit_bytes == 1) {
         return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
@@ -183,7 +183,7 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
 }
 
 /* The first pass. unit_bytes is the trainer's; callers pass a constant, so that the compiler makes a faster
- * copy of the function for each. */
+ * copy of the function for each size. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
     for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
@@ -234,8 +234,8 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Returns whether a symbol saves more than it takes. Without it, two others replace it, with codes a byte or two
- * longer. */
+/* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it, with codes a
+ * byte or two longer; or, for a symbol of one unit, the escape and the unit. */
 static bool is_worthwhile(const trainer *self, uint32_t number) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     unsigned n = self->n_units[number];
@@ -301,7 +301,7 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
     }
 }
 
-/* Appends the pool, the longest symbols first. Shorter symbols that occur within them take no room. */
+/* Appends the pool, the longest symbols first. Shorter symbols that occur within them take no more room. */
 static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < self->n_symbols; i++) self->places[i] = UINT32_MAX;

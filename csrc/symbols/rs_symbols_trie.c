@@ -74,7 +74,7 @@ static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_erro
     return RS_OK;
 }
 
-/* Sets *out to the child of `node` along unit i of a symbol, which is made if it is missing. */
+/* Sets *out to the child of `node` along unit i of a symbol, and makes the child if it is missing. */
 static rs_status descend(rs_trie *self, const uint8_t *units, unsigned i, uint32_t node, uint32_t *out, rs_error *err) {
     uint32_t unit = rs_trie_unit(units, i, self->unit_bytes);
     uint64_t key = (uint64_t)node << 16 | unit;

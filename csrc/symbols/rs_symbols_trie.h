@@ -1,11 +1,12 @@
 /* rs_symbols_trie.h: finds the longest symbol at the beginning of a text while symbols are still being added. Private
  * to the trainer of symbol tables.
  *
- * It is a trie with all edges in one hash table, keyed by node and unit. Most of the time of a match goes to the chain
- * of loads from node to node, so a match skips the first nodes: a second hash table leads from 4 bytes straight to
- * their node. If these 4 bytes are not in the trie, plain arrays lead from the first unit, or from the first two units
- * of one byte, to their node. Every node keeps the longest symbol at or above it, so the walk need not look back. A
- * node does not learn of symbols that are added above it later, so a match may be shorter than possible. */
+ * It is a trie. Plain arrays lead from the first unit, and from the first two units of one byte, to their node. All
+ * other edges are in one hash table, keyed by node and unit. Most of the time of a match goes to the chain of loads
+ * from node to node, so a match skips the first nodes: a second hash table leads from 4 bytes straight to their node. A
+ * match uses the arrays only if that table gives no node. Every node keeps the longest symbol at or above it, so the
+ * walk need not look back. A node does not learn of symbols that are added above it later, so a match may be shorter
+ * than possible. */
 #pragma once
 
 #include "format/rs_symbols.h"
@@ -25,7 +26,7 @@ typedef struct rs_trie {
     rs_trie_map jumps; /* slots of the first 4 bytes and their node */
     uint32_t *first;   /* the node of each first unit, or 0 */
     uint32_t *pairs;   /* the node of each pair of first one-byte units; NULL for units of two bytes */
-    uint32_t *best;    /* the longest symbol of each node: its number + 1 and its units; or 0 */
+    uint32_t *best;    /* the longest symbol at or above each node: its number + 1 and number of units; or 0 */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;
 } rs_trie;

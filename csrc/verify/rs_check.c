@@ -57,8 +57,8 @@ static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err
     return rs_any_skip(&aux.in, 0, &self->budget, err);
 }
 
-/* Checks a fixed body. Its bytes are within bounds, but union numbers, dict-coded numbers, texts and budgets may be
- * wrong. */
+/* Checks a fixed body. Its bytes are within bounds, but union numbers, dict-coded numbers and texts may be wrong, and
+ * the budgets too small. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     switch (node->kind) {
     case RS_FMT_NODE_CONST: return check_const(self, node, err);
@@ -233,9 +233,9 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
 static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                   rs_error *err) {
     rs_outer outer;
-    bool odd;
-    RS_TRY(rs_decode_exception(self, node, &odd, &outer, err));
-    if (odd) {
+    bool is_exception;
+    RS_TRY(rs_decode_exception(self, node, &is_exception, &outer, err));
+    if (is_exception) {
         RS_TRY(check_alone(self, &node->children[1], err));
         return rs_decode_leave_entry(self, &outer, err);
     }

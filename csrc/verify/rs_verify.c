@@ -30,13 +30,13 @@ static rs_status check_section(const check *self, const rs_section *section, uns
     return check_crc(self, section->off, section->size_bytes, section->crc, rs_section_name(kind), err);
 }
 
-/* The limits for the rest of a store (rule 43). */
+/* The values and bytes that the rest of a store may hold (rule 43). */
 typedef struct rest {
     uint64_t values;
     uint64_t bytes;
 } rest;
 
-/* Subtracts the values and bytes of a record or an entry: the difference of its budgets before and after. */
+/* Subtracts the values and bytes of a record or an entry: what its budget lost, and 1 for the value itself. */
 static rs_status spend(rest *self, const rs_budget *begin, const rs_budget *end, rs_error *err) {
     const uint64_t values = begin->values - end->values + 1, bytes = begin->bytes - end->bytes;
     if (values > self->values || bytes > self->bytes) {

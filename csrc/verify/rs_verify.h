@@ -1,6 +1,6 @@
 /* rs_verify.h: the deep check of a whole segment by the rules of FORMAT.md. Only Python can check the rest: text in
- * arrays, that dict keys are hashable and distinct, and the keys that rs_verify_saved_indexes and rs_verify_keys leave
- * out. */
+ * arrays, that dict keys are hashable and distinct, the steps of the paths of saved indexes, and the keys that
+ * rs_verify_saved_indexes and rs_verify_keys leave out. */
 #pragma once
 
 #include "base/rs_watch.h"
@@ -24,8 +24,8 @@ RS_NODISCARD rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_wa
 RS_NODISCARD rs_status rs_verify_saved_indexes(const rs_store *store, rs_watch *watch, rs_error *err);
 
 /* Checks rules 27, 28 and 45 for a mapping whose records have been checked. Hashes and looks up keys that are None,
- * bool, 64-bit int, str, bytes, or a float other than an int beyond 64 bits, except a str that rs_store_scalar does not
- * read. For other keys it only checks that the index has them once. The caller makes their canonical forms and looks
- * them up: each must be the first equal key from rs_key_probe_next. err->record becomes the number of the key's record
- * in self->keys. `watch` as above. One thread at a time. */
+ * bool, 64-bit int, str, bytes, or a float that equals no int beyond 64 bits, except a str that rs_store_scalar does
+ * not read. For other keys it only checks that the index has them once. The caller makes their canonical forms and
+ * looks them up: each must be the first equal key from rs_key_probe_next. err->record becomes the number of the key's
+ * record in self->keys. `watch` as above. One thread at a time. */
 RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_watch *watch, rs_error *err);

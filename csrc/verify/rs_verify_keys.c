@@ -64,7 +64,7 @@ static rs_status hash_scalar(const rs_scalar *s, uint64_t seed, rs_buffer *scrat
     }
 }
 
-/* Compares two keys that are normalized and of FORM_KNOWN. */
+/* Returns whether two normalized keys of FORM_KNOWN are equal. */
 static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     if (a->kind != b->kind) return false;
     switch (a->kind) {

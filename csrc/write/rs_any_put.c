@@ -19,8 +19,8 @@ uint8_t *rs_put_wide(uint8_t *p, int64_t high, uint64_t low) {
 
 enum { LIMBS = 8, DIGITS = 80 };
 
-/* Writes the digits of a number of 32-bit limbs, the least significant first, to the end of `out`, which has DIGITS
- * bytes. Returns their number, at least 1. Destroys the limbs. */
+/* Writes the decimal digits of a number to the end of `out`, which has DIGITS bytes. The number has n limbs of 32 bits,
+ * the least significant first. Returns the number of digits, at least 1. Destroys the limbs. */
 static unsigned to_digits(uint32_t limbs[LIMBS], unsigned n, uint8_t *out) {
     unsigned count = 0;
     while (n > 0 && limbs[n - 1] == 0) n--;
@@ -51,7 +51,7 @@ static uint8_t *put_exponent(uint8_t *p, int64_t exponent) {
     return p;
 }
 
-/* Writes the text of digits times 10^-scale. */
+/* Writes the text of the n digits times 10^-scale. */
 static uint8_t *put_decimal_text(uint8_t *p, const uint8_t *digits, unsigned n, int32_t scale) {
     const int64_t exponent = -(int64_t)scale, left = exponent + n; /* digits left of the point */
     if (exponent <= 0 && left > -6) {

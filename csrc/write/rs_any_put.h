@@ -83,7 +83,7 @@ static inline uint8_t *rs_put_ext(uint8_t *p, uint8_t code) {
     return p + 3;
 }
 
-/* The ordinal of the last date, 9999-12-31, and the microseconds of a day. */
+/* The ordinal of the last date, 9999-12-31, and the microseconds in a day. */
 #define RS_DAYS_MAX INT64_C(3652059)
 #define RS_DAY_MICROSECONDS INT64_C(86400000000)
 
@@ -104,7 +104,7 @@ static inline uint8_t *rs_put_moment(uint8_t *p, uint8_t code, int64_t us, unsig
     return rs_put_int(rs_put_int(p, us), fold);
 }
 
-/* The most bytes of a Decimal of 256 bits: sign, 78 digits, point or zeros, exponent. */
+/* Room for a Decimal of 256 bits: sign, 78 digits, point or zeros, exponent. */
 enum { RS_PUT_DECIMAL_ROOM = 128 };
 /* A Decimal: `n_words` (1 to 4) words of 64 bits, two's complement, the lowest first, divided by 10^scale. The text is
  * the same as from Python's `str` (General Decimal Arithmetic, to-scientific-string). RS_PUT_DECIMAL_ROOM. */

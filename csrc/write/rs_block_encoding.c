@@ -56,7 +56,7 @@ rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *byt
     return RS_OK;
 }
 
-/* Returns the bytes written so far. While a tree is made they grow only by its tables. They include the next
+/* Returns the bytes of the store so far. While a tree is made, only its tables add to them. They include the next
  * padding, because taking a block parcel between two calls may write it. */
 static uint64_t table_bytes(const rs_block_encoding *self) {
     return self->taken_bytes + rs_align_up(self->writer->position, RS_FMT_ALIGNMENT) +
@@ -194,7 +194,7 @@ rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_settled *settled,
                                    uint64_t encoded, unsigned table_depth, uint32_t *tree, bool *is_raw,
                                    rs_error *err) {
     uint64_t size = encoded + (table_bytes(self) - settled->before) + settled->tree.size_bytes + RS_FMT_TREE_ENTRY_SIZE;
-    /* Only the limits of a tree, or a fault in rs_infer or rs_encode, can prevent a tree. */
+    /* Any other error is a fault in rs_infer or rs_encode. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||
               status >= RS_E_SYS);
     if (status == RS_E_MEM || status >= RS_E_SYS) return status;

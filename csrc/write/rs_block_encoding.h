@@ -15,7 +15,7 @@
 typedef struct rs_settled {
     rs_tree tree; /* compiled, with its links applied; only for encoding */
     rs_links links;
-    uint64_t before; /* the bytes of all tables before the run was settled */
+    uint64_t before; /* the bytes of the store before the run was settled */
 } rs_settled;
 
 /* Owns its buffers and trees; borrows writer and offsets. Zero the struct and set the first three fields; call
@@ -42,7 +42,7 @@ void rs_block_encoding_clear(rs_block_encoding *self);
 
 /* Begins the run of the next block, before it is settled. dictionaries.run becomes its number, counted from 1. */
 void rs_block_encoding_begin(rs_block_encoding *self);
-/* Settles a run: makes its tree and the tables for it. The caller calls rs_settled_clear, also after an error.
+/* Settles a run: makes its tree and the tables for it. The caller calls rs_settled_clear, even after an error.
  * RS_E_ARG_LIMIT and RS_E_FMT_TREE when no tree within the limits describes the values; they stay raw. RS_E_MEM, and
  * the errors of the writer: `self` may then only be cleared. */
 RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, unsigned table_depth,
@@ -50,7 +50,7 @@ RS_NODISCARD rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stat
 /* Appends the n values from number `first` of a settled run to `out`, and sets ends[i] to the end of the i-th of them
  * in `out`. `scan` has scanned these n values. RS_E_ARG_RANGE when a value does not fit the tree, which happens only
  * with the tree of another run; RS_E_ARG_LIMIT when they cannot be encoded within the limits: the run then stays raw.
- * RS_E_MEM. Any number of threads may encode values of one run, each with its own scan, `out` and ends. */
+ * RS_E_MEM. Any number of threads may encode values of one run, each with its own scan, places, `out` and ends. */
 RS_NODISCARD rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first,
                                                 uint32_t n, rs_scan *scan, rs_places_part *places, rs_buffer *out,
                                                 uint64_t *ends, rs_error *err);

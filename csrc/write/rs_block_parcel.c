@@ -90,7 +90,7 @@ static rs_status take_store(rs_builder *store, uint64_t heap_size, size_t begin,
     /* The offsets of the next store are aligned. */
     RS_TRY(rs_buffer_append_zeros(
         out, (size_t)(rs_align_up(encoding->trees.size_bytes - from, 8)) - (encoding->trees.size_bytes - from), err));
-    /* The encoding compares sizes before and after a block. */
+    /* The encoding compares sizes, so they must not shrink. */
     encoding->taken_bytes += heap_size + store->out.offsets.size_bytes;
     encoding->taken_tables = rs_dictionaries_n_tables(&encoding->dictionaries);
     encoding->taken_trees = encoding->n_trees;
@@ -190,7 +190,7 @@ static bool open_part(rs_slice packed, const rs_section *heap, const rs_placing 
            numbers[MAX_DEPTH] <= RS_FMT_DEPTH && (numbers[FEATURES] & ~RS_FMT_FEATURES_KNOWN) == 0;
 }
 
-/* Replaces the shard's table numbers in a tree by the builder's. */
+/* Replaces the shard's table numbers in a tree with the builder's. */
 static bool shift_tables(const rs_placing *placing, uint64_t n_tables, rs_tree *tree) {
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *node = &tree->nodes[i];

@@ -17,8 +17,8 @@ enum { RS_BLOCK_PARCEL_STORES = 2 };
  * RS_E_SYS, RS_E_SPACE. */
 RS_NODISCARD rs_status rs_block_parcel_take(rs_builder *const *stores, unsigned n, rs_buffer *out, rs_error *err);
 
-/* A store that receives the blocks of one shard. Zero it before the first parcel of each shard, and call
- * rs_placing_clear after the last one. */
+/* Maps the tables and trees of one shard to those of the store that receives its blocks. Zero it before the first
+ * parcel of each shard, and call rs_placing_clear after the last one. */
 typedef struct rs_placing {
     bool begun;
     uint32_t first_table; /* the store's number for the shard's table 0 */

@@ -108,7 +108,7 @@ bool rs_raw_block_is_short(const rs_raw_block *block) {
 
 /* ---- The survey ---- */
 
-/* Returns the number of the last block whose failed attempts the survey of block `number`, not 0, uses. */
+/* Returns the number of the last block whose failed attempts the survey of block `number` uses. `number` is not 0. */
 static uint64_t hint_of(uint64_t number) {
     uint64_t lag = 1 + number / 2;
     return number - (lag < RS_SURVEY_LAG ? lag : RS_SURVEY_LAG);

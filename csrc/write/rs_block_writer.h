@@ -6,12 +6,12 @@
 
 #include "write/rs_block_encoding.h"
 
-/* Adjacent records of a block. Owns `scan` and `encoded`. */
+/* Adjacent records of a block. Owns `scan`, `encoded` and `places`. */
 typedef struct rs_chunk {
     struct rs_chunk *next;
     uint32_t first, n; /* the records */
     rs_scan scan;      /* has scanned these records */
-    rs_buffer encoded; /* after the last chunk follow the places of the block */
+    rs_buffer encoded; /* in the last chunk, the places of the block follow */
     rs_places_part places;
 } rs_chunk;
 
@@ -38,7 +38,7 @@ typedef struct rs_raw_block {
     bool surveyed; /* the whole survey is done, or has failed */
     rs_status survey_status;
     /* From settling on. */
-    const rs_settled *tree; /* the tree of the encoded chunks; NULL: the records stay raw */
+    const rs_settled *tree; /* the tree of the encoded chunks; NULL if the records stay raw */
     rs_settled settled;
     uint64_t places_size;      /* bytes of the places */
     uint64_t *encoded_ends;    /* where each record ends in `encoded` of its chunk */
@@ -83,16 +83,16 @@ bool rs_raw_block_is_short(const rs_raw_block *block);
 
 /* Returns whether the failed attempts that the survey of block number `number` uses are known. */
 bool rs_block_writer_may_survey(const rs_block_writer *self, uint64_t number);
-/* Surveys the chunk block->to_survey, which the caller then advances, or after the last chunk of a closed block ends
- * the survey. Any thread may do it, one at a time for each block, once rs_block_writer_may_survey returns true. An
- * error stays with the block until it is settled. */
+/* Surveys the chunk block->to_survey, which the caller then advances. After the last chunk of a closed block, ends the
+ * survey. Any thread may do it, one at a time for each block, once rs_block_writer_may_survey returns true. An error
+ * stays with the block until it is settled. */
 void rs_block_writer_survey(const rs_block_writer *self, rs_raw_block *block);
-/* Begins to end the survey in steps that threads share, in place of the last call of rs_block_writer_survey: lists the
- * alternatives to prepare, the largest first. */
+/* Replaces the last call of rs_block_writer_survey, so that threads share its work: lists the alternatives to prepare,
+ * the largest first. Ends the survey if there are none. */
 void rs_block_writer_list(rs_raw_block *block);
-/* Takes the next few of these alternatives from number *first on, and returns their number, 0 when all are taken. *part
- * becomes stats for preparing them, which the caller ends with rs_stats_end_part. After the last one,
- * rs_block_writer_weigh follows. One thread at a time takes or ends. */
+/* Takes the next few of these alternatives. Sets *first to the number of the first, and returns how many there are, 0
+ * when all are taken. *part becomes stats for preparing them, which the caller ends with rs_stats_end_part. After the
+ * last part, rs_block_writer_weigh follows. Only one thread at a time may take or end a part. */
 uint32_t rs_block_writer_take(rs_raw_block *block, uint32_t *first, rs_stats *part);
 /* Prepares these alternatives. Several threads may do so at once. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uint32_t n, rs_stats *part,

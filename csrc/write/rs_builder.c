@@ -214,8 +214,8 @@ static void survey_anew(rs_builder *self) {
 
 /* Closes the open block, inside the monitor of the pipeline if there is one. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    /* Restart the survey before adding the last chunk. While this thread waits for the old survey, that may go on to
-     * its next chunk, and the old memory lacks the records of the last chunk. */
+    /* Restart the survey before adding the last chunk. While this thread waits, the old survey may go on to its next
+     * chunk, and the old memory lacks the records of the last chunk. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
     rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
                                               self->scan.n_key_sets, err);
@@ -225,8 +225,8 @@ static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *er
     return rs_pipeline_add_closed(self->pipeline, &self->out, block, err);
 }
 
-/* A block is encoded in private memory before the segment reserves any. Near a memory limit the kernel could kill the
- * process for it, so this checks the limit first. Small blocks pass unchecked, as small reservations do. */
+/* A block is encoded in private memory before the segment reserves its own. Near a memory limit the kernel could then
+ * kill the process, so this checks the limit first. Small blocks pass unchecked, as small reservations do. */
 static rs_status require_memory(const rs_builder *self, rs_error *err) {
     size_t bytes = self->raw.size_bytes;
     if (bytes < (1u << 20) || !self->writer->memory_backed) return RS_OK;
@@ -330,7 +330,7 @@ typedef struct pending_section {
     rs_section *section; /* its offset is 0 until it is placed */
 } pending_section;
 
-/* Places the largest sections within the header's bytes as long as they fit. Very small segments, where the last page
+/* Places sections within the header's bytes, each time the largest that fits. Very small segments, where the last page
  * matters more, and large ones, where this saves little, keep the plain layout, which every reader knows. */
 static rs_status place_in_front(rs_builder *self, pending_section *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
@@ -340,9 +340,9 @@ static rs_status place_in_front(rs_builder *self, pending_section *parts, unsign
     for (;;) {
         pending_section *largest = NULL;
         for (unsigned k = 0; k < n; k++) {
-            const uint64_t own = parts[k].bytes->size_bytes;
-            if (own == 0 || own > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
-            if (largest == NULL || own > largest->bytes->size_bytes) largest = &parts[k];
+            const uint64_t part_size = parts[k].bytes->size_bytes;
+            if (part_size == 0 || part_size > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
+            if (largest == NULL || part_size > largest->bytes->size_bytes) largest = &parts[k];
         }
         if (largest == NULL) return RS_OK;
         largest->section->off = at;

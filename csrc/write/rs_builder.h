@@ -32,7 +32,7 @@ typedef struct rs_builder {
     rs_scan scan;                     /* of the records that are not in a chunk yet; its maxima cover all records */
     size_t key_sets, key_sets_before; /* n_key_sets of scan after the last record, and after the record before it */
     /* The part of the open block that was handed over to the pipeline. */
-    rs_raw_block *open;  /* NULL for none. Its raw and arrays are memory for the next open block */
+    rs_raw_block *open;  /* NULL if there is none. Its raw and arrays are memory for the next open block */
     uint64_t *next_ends; /* memory for the ends of the next open block */
     size_t next_ends_capacity;
     uint32_t n_handed;   /* number of records in its chunks */
@@ -43,8 +43,8 @@ typedef struct rs_builder {
     rs_error failure;
 } rs_builder;
 
-/* Starts a store in an open, empty writer, which must outlive the builder. Copies `choices`; NULL is RS_LEVEL_AUTO with
- * all nodes. Returns the writer's errors. */
+/* Starts a store in an open, empty writer, which must outlive the builder. Copies `choices`; NULL means RS_LEVEL_AUTO
+ * with all nodes. Returns the writer's errors. */
 RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices,
                                        rs_error *err);
 /* As rs_builder_open, for the second store of a segment: it leaves no room for a header. Cannot fail. */
@@ -80,7 +80,7 @@ RS_NODISCARD rs_status rs_builder_hand_over(rs_builder *self, rs_error *err);
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
 
 /* Flushes the open block and writes tables, directory and, last, the header. Afterwards `self` may only be closed, and
- * the caller finishes the writer. RS_E_STATE_FINISHED when it was called before. */
+ * the caller finishes the writer. RS_E_STATE_FINISHED if it was called before. */
 RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
 /* Stops the pipeline, frees everything and zeroes the struct. The owner of the pipeline closes it afterwards. In a
  * forked child it leaves the memory that the parent's threads were using. */
@@ -104,7 +104,7 @@ RS_NODISCARD rs_status rs_builder_write_tables(rs_builder *self, rs_directory *d
 /* Writes one section at the next multiple of 64 and fills its directory entry. */
 RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count,
                                                 rs_section *out, rs_error *err);
-/* Adds this store's features and sizes to the header, and raises its maxima. */
+/* Adds this store's features and raw size to the header, sets n_records, and raises the maxima. */
 void rs_builder_describe(const rs_builder *self, rs_header *header);
 /* Writes LABEL, directory (`keys` is NULL for a list) and header. The caller has set content and described all stores;
  * the function fills the other fields of `header`. */

@@ -52,7 +52,7 @@ static bool take_ext_head(const rs_node *node, rs_slice *in) {
 
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
 
-/* Sets *number to the number of a value among the entries of a dict-coded node; false if it is missing. */
+/* Sets *number to the number of a value among the entries of a dict-coded node. Returns false if it is missing. */
 static bool find_entry(const rs_node *node, rs_slice value, uint64_t *number) {
     if (node->slot == NULL) return false;
     *number = rs_dictionary_find((const rs_dictionary *)node->slot, value);
@@ -119,7 +119,7 @@ static bool accepts_keys(rs_slice in, uint64_t n) {
     return true;
 }
 
-/* Returns whether `node`, a child of a union, accepts the value at in.ptr. The encoder uses the first such child. */
+/* Returns whether `node` accepts the value at in.ptr. The encoder uses the first child of a union that does. */
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint8_t tag = *in.ptr;
     int64_t value;
@@ -194,7 +194,7 @@ static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned
 
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
 
-/* put_fixed and put_appended take a value off `in` and set *bits to the node's bits for the bit group of its parent.
+/* put_fixed and put_appended take a value off `in`, and set *bits if the node has bits in the bit group of its parent.
  * put_fixed writes a fixed body at `at`, where the buffer has room for it; put_appended appends any other body. */
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits);
 

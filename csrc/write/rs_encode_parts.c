@@ -13,7 +13,7 @@ typedef struct cut_text {
     const uint8_t *units; /* in the value */
     rs_slice narrow;      /* as units of 1 byte; the leaves are stretches of it */
     unsigned unit_bytes;
-    uint32_t from; /* the first leaf after the start of the cut */
+    uint32_t from; /* the first leaf that the cut sets */
     rs_slice leaves[RS_CUT_LEAVES];
     uint8_t bytes[RS_CUT_UNITS];
 } cut_text;

@@ -54,7 +54,7 @@ rs_status rs_places_end_value(rs_places_part *self, const rs_node *node, rs_erro
 
 /* ---- Marks ---- */
 
-/* Writes the marks of m records, whose numbers are u32 at `locals`, at `to`, which is zeroed. */
+/* Writes the marks of the m records whose u32 numbers are at `locals` to the zeroed bytes at `to`. */
 static void put_marks(unsigned form, uint32_t n_records, const uint8_t *locals, uint32_t m, uint8_t *to) {
     uint32_t each = form == RS_FMT_MARKS_LOW ? RS_FMT_MARKS_LOW_RECORDS : RS_FMT_MARKS_BITS_RECORDS;
     uint32_t n = (n_records + each - 1) / each, i = 0;
@@ -72,7 +72,7 @@ static void put_marks(unsigned form, uint32_t n_records, const uint8_t *locals, 
     }
 }
 
-/* Appends head and marks of runs or exceptions. */
+/* Appends the head and the marks of a runs or exceptions node. */
 static rs_status append_marks(const uint8_t *locals, uint32_t m, uint32_t n_records, rs_buffer *out, rs_error *err) {
     unsigned form = rs_marks_form(n_records, m);
     uint64_t size = rs_marks_size(form, n_records, m);
@@ -85,7 +85,7 @@ static rs_status append_marks(const uint8_t *locals, uint32_t m, uint32_t n_reco
     return RS_OK;
 }
 
-/* Joins all parts of one node. Drops the first run of a part if its value equals the last run before it. */
+/* Appends the parts of one node to `all`. Drops the first run of a part if its value equals that of the run before. */
 static rs_status join(const rs_places_part *parts, size_t n_parts, const rs_node *node, rs_placed_values *all,
                       rs_error *err) {
     const size_t size =

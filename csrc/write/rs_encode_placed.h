@@ -8,7 +8,7 @@
 
 /* The values of one placed node in a range of records. */
 typedef struct rs_placed_values {
-    rs_buffer locals; /* u32: the records that have a value here; for runs, the first record of each run */
+    rs_buffer locals; /* u32: the records with a value here, by `local`; for runs, the first record of each run */
     rs_buffer values; /* runs and exceptions: the values, each in whole bytes; rising: the u64 numbers */
     rs_buffer ends;   /* exceptions: u32, the end of each value */
     rs_slice last;    /* runs: the raw bytes of the last value, borrowed; empty at first */
@@ -26,7 +26,7 @@ typedef struct rs_places_part {
 RS_NODISCARD rs_status rs_places_part_begin(rs_places_part *self, const rs_tree *tree, rs_error *err);
 void rs_places_part_clear(rs_places_part *self);
 
-/* Adds the number of the current record under a rising node. RS_E_MEM. */
+/* Adds `number` as the current record's value under a rising node. RS_E_MEM. */
 RS_NODISCARD rs_status rs_places_put_number(rs_places_part *self, const rs_node *node, uint64_t number, rs_error *err);
 /* Records that the current record begins a run or is an exception, after its value was appended to `values`. RS_E_MEM;
  * RS_E_ARG_LIMIT when the values of exceptions exceed 4 GiB. */

@@ -3,7 +3,7 @@
 
 #include "base/rs_crc.h"
 
-/* Returns the end of the last section that is kept. */
+/* Returns the end of the last section that stays in place. */
 static uint64_t end_of(const rs_directory *directory) {
     uint64_t end = RS_FMT_HEADER_SIZE;
     for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) {
@@ -53,7 +53,8 @@ static rs_status begin_section(rs_extension *self, uint64_t count, rs_section *s
     return RS_OK;
 }
 
-/* RS_E_ARG_RANGE unless key index and record numbers fit each other and the segment. */
+/* Sets *n_entries to the number of keys. RS_E_ARG_RANGE unless key index and record numbers fit each other and the
+ * segment. */
 static rs_status check_parts(const rs_extension *self, const rs_saved_index_parts *parts, uint64_t *n_entries,
                              rs_error *err) {
     rs_keys keys;
@@ -93,7 +94,7 @@ rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts
     return status;
 }
 
-/* Writes the directory, made by rs_directory_write, and the header. */
+/* Writes the directory (bytes from rs_directory_write) and the header. */
 static rs_status write_end(rs_extension *self, const rs_buffer *directory, rs_error *err) {
     RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
     self->header.directory_off = self->writer->position;

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Sets at[g] to the first row of group g, and at[n_groups] to n. */
+/* Sets at[g], zeroed before, to the first row of group g, at[n_groups] to n, and *ascending to whether no record is in
+ * a lower group than the record before it. */
 static rs_status count_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint64_t *at, bool *ascending,
                             rs_error *err) {
     uint64_t sum = 0;

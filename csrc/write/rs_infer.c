@@ -7,7 +7,7 @@
 #include "plan/rs_plan_choose.h"
 
 enum {
-    LITTLE_TEXT = 32768, /* a position with more units gets a symbol table of its own */
+    LITTLE_TEXT = 32768, /* a position with more units does not join the shared table */
     LITTLE_GAIN = 64     /* a shared table must save 1/64 of all bytes, because it slows reading */
 };
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65) /* makes the position id of the shared table */
@@ -38,7 +38,7 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
 
 static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes : 1u << d->of->elements; }
 
-/* Lists the strings of a plan at `out` and returns the end of the list. */
+/* Writes the strings of a plan to `out` and returns the end of what it wrote. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
     for (uint32_t i = 0; i < d->of->n_offsets; i++, out++) {
         rs_slice units = rs_stats_units(self->stats, d->of->offsets[i], unit_of(d));
@@ -88,7 +88,8 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
 }
 
-/* Lists the plans with little text at `out` (or only counts them if NULL) from number n on. Returns the new number. */
+/* Writes the plans with little text to out[n], out[n + 1] and so on; if `out` is NULL, only counts them. Returns n plus
+ * their number. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;

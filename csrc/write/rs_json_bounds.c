@@ -14,7 +14,7 @@ uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
     uint64_t mask = 0;
     for (unsigned i = 0; i < RS_JSON_BLOCK; i += 8) {
         const uint64_t x = rs_load_u64(bytes + i) ^ ones * c;
-        /* `zero` has the top bit of exactly the bytes that are zero. The product gathers the eight bits. */
+        /* The top bit of a byte of `zero` is set exactly if that byte of x is 0. The product gathers the eight bits. */
         const uint64_t zero = ~(((x & sevens) + sevens) | x | sevens);
         mask |= ((zero >> 7) * UINT64_C(0x0102040810204080) >> 56) << i;
     }
@@ -24,7 +24,7 @@ uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
 #if defined(__SSE2__) && (defined(__GNUC__) || defined(__clang__))
 typedef char json_lanes __attribute__((vector_size(16)));
 
-/* As rs_json_equal, for four vectors. */
+/* As rs_json_equal, for a block in four vectors. */
 static inline uint64_t lanes_equal(const json_lanes *lanes, uint8_t c) {
     const char s = (char)c;
     const json_lanes all = {s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s};
@@ -76,7 +76,7 @@ static inline unsigned lowest_bit(uint64_t mask) {
 #endif
 }
 
-/* Returns the bytes of a block of n that a backslash escapes. Sets self->escaped for the byte after the block. */
+/* Returns the mask of the bytes that a backslash escapes in a block of n. Sets self->escaped for the byte after it. */
 static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsigned n) {
     uint64_t escaped = self->escaped;
     backslashes &= ~escaped;
@@ -94,7 +94,7 @@ static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsign
     return escaped;
 }
 
-/* Returns the bytes of a block within strings, opening quotes included. */
+/* Returns the mask of the bytes within strings, opening quotes included. Sets self->in_string for the next block. */
 static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
     for (unsigned shift = 1; shift < 64; shift *= 2) quotes ^= quotes << shift;
     if (self->in_string) quotes = ~quotes;
@@ -102,7 +102,7 @@ static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
     return quotes;
 }
 
-/* Adds the commas of a mask, which are between elements. The caller has reserved the room. */
+/* Adds the commas of a mask, all of them between elements. The caller has reserved room in `ends`. */
 static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t base, rs_buffer *ends) {
     for (; commas != 0; commas &= commas - 1) {
         self->n_commas++;
@@ -133,7 +133,7 @@ static rs_status close_bracket(rs_json_bounds *self, bool object, uint64_t at, r
     return RS_OK;
 }
 
-/* Scans a block of n bytes, padded with blanks. Sets *used to n, or less when the container ends. */
+/* Scans a block of n bytes, padded with blanks. Sets *used to n, or fewer when the container ends. */
 static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned n, uint64_t base, rs_buffer *ends,
                             unsigned *used, rs_error *err) {
     json_masks masks = masks_of(bytes);

@@ -7,8 +7,10 @@
 
 #include "base/rs_buffer.h"
 
-/* The most brackets that may be open at once. JSON decoders have a similar limit. */
-enum { RS_JSON_DEPTH = 1024, RS_JSON_BLOCK = 64 };
+enum {
+    RS_JSON_DEPTH = 1024, /* the most brackets that may be open at once; JSON decoders have a similar limit */
+    RS_JSON_BLOCK = 64    /* bytes that are scanned at once */
+};
 
 /* The state of the scan of one array or object. Owns nothing. rs_json_bounds_begin starts it; one thread at a time. */
 typedef struct rs_json_bounds {
@@ -24,17 +26,18 @@ typedef struct rs_json_bounds {
 void rs_json_bounds_begin(rs_json_bounds *self, bool object);
 
 /* Scans the next n bytes of the text, up to the end of the container, which must not have ended before. *consumed
- * becomes the number of scanned bytes: n, or less when the container ends and self->depth becomes 0. Appends to `ends`
+ * becomes the number of scanned bytes: n, or fewer when the container ends and self->depth becomes 0. Appends to `ends`
  * a u64 for each comma between elements and for the closing bracket: its position in `bytes`. `ends` may be NULL to
  * only count commas.
  *
- * RS_E_FMT_VALUE for a bracket that closes another kind, RS_E_ARG_LIMIT when more than RS_JSON_DEPTH brackets are open;
- * err->offset is then the position in `bytes`, and the scan cannot go on. RS_E_MEM. */
+ * RS_E_FMT_VALUE for a closing bracket of the wrong kind, RS_E_ARG_LIMIT when more than RS_JSON_DEPTH brackets are
+ * open; err->offset is then the position in `bytes`, and the scan cannot go on. RS_E_MEM. */
 RS_NODISCARD rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends,
                                           size_t *consumed, rs_error *err);
 
 /* Returns whether n bytes have a run of digits that may be an integer beyond 64 bits, which some decoders turn into a
- * float. True also for such digits within a string or an exponent; false for digits after a decimal point. */
+ * float. True also for such digits in a string, an exponent or the whole part of a float; false for digits after a
+ * decimal point. */
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n);
 
 /* Returns a mask with a bit for each of RS_JSON_BLOCK bytes, the lowest for the first: whether the byte is `c`. The

@@ -35,25 +35,25 @@ RS_NODISCARD rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_
  * rs_builder_end_record_unchecked). A key with counts has no dict. */
 RS_NODISCARD rs_status rs_mapping_builder_end_counted_pair(rs_mapping_builder *self, const rs_scan_counts *key,
                                                            const rs_scan_counts *value, rs_error *err);
-/* Drops the bytes that were appended to the four buffers since the last pair ended. The marks are the sizes of the two
- * `arrays` at that time. */
+/* Drops the bytes that were appended to `raw` and `arrays` of both builders since the last pair ended. The marks are
+ * the sizes of the two `arrays` at that time. */
 void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark);
 
 /* Step 1: flushes both builders and writes the sections of both stores. Needs no lock. RS_E_STATE_FINISHED when it was
  * called before. */
 RS_NODISCARD rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err);
 
-/* The keys written so far, with header and directory for rs_store_open_prepared. Owns the mapping. */
+/* The keys written so far, with header and directory for rs_store_open_prepared. Owns the mapped memory. */
 typedef struct rs_written_keys {
-    rs_slice bytes;
+    rs_slice bytes; /* the segment so far */
     rs_header header;
     rs_directory directory;
 } rs_written_keys;
 
-/* Step 2: maps the segment written so far. The caller must call rs_written_keys_unmap before step 3, because a mapping
- * may block sealing. RS_E_STATE_FINISHED before step 1 or after step 3. On failure nothing is mapped. */
+/* Step 2: maps the segment written so far. The caller must call rs_written_keys_unmap before step 3, because mapped
+ * memory may block sealing. RS_E_STATE_FINISHED before step 1 or after step 3. On failure nothing is mapped. */
 RS_NODISCARD rs_status rs_mapping_builder_map_keys(rs_mapping_builder *self, rs_written_keys *out, rs_error *err);
-/* Ends the mapping and zeroes the struct. */
+/* Unmaps the memory and zeroes the struct. */
 void rs_written_keys_unmap(rs_written_keys *self);
 
 /* Step 3: writes the key index, ORDER, directory and header. `table` has the bytes from rs_keys_build for the n

@@ -52,7 +52,7 @@ static uint8_t *put(uint8_t *out, rs_buffer *from) {
     size_t n = from->size_bytes;
     if (n != 0) memcpy(out, from->data, n);
     from->size_bytes = 0;
-    /* The memory of a giant record must not be kept until the end. */
+    /* Does not keep the memory of a giant record for the next parcel. */
     if (from->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(from);
     return out + n;
 }

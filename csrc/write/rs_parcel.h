@@ -1,7 +1,7 @@
 /* rs_parcel.h: parcels: records that a build worker (another process) has encoded as any values. A parcel has any
  * values like rs_builder.raw, and their arrays. The position of an array depends on the block of its record, so the
- * parcel also lists where `raw` has positions of arrays. A packed parcel is a run of bytes for the builder's process.
- * It is never stored and not a part of the format. */
+ * parcel also lists where `raw` has positions of arrays. A packed parcel is a run of bytes for the builder's process;
+ * it is never stored and not part of the format. */
 #pragma once
 
 #include "plan/rs_scan.h"
@@ -32,7 +32,7 @@ void rs_parcel_drop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mar
 /* Drops the last ended record. The marks are the sizes before that record. */
 void rs_parcel_pop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark);
 
-/* Returns the bytes of the records and arrays in the parcel. */
+/* Returns the number of bytes of the records and arrays in the parcel. */
 static inline size_t rs_parcel_size(const rs_parcel *self) { return self->raw.size_bytes + self->arrays.size_bytes; }
 
 /* Returns the number of ended records in the parcel. */

@@ -30,7 +30,7 @@ typedef struct queued_block {
 typedef struct worker {
     struct rs_pipeline *pipeline;
     rs_os_thread thread;
-    bool running;  /* false once it has left the monitor for the last time */
+    bool running;  /* false once it leaves the monitor for the last time */
     bool joinable; /* for the caller only: it was started and not joined */
 } worker;
 
@@ -205,7 +205,7 @@ static void end_writing(rs_pipeline *self, queued_block *q, rs_status status, co
     free(q);
 }
 
-/* Empties a written block for reuse. Until the reuse, the system gets the pages of large buffers. */
+/* Empties a written block for reuse, and gives the pages of its large buffers back to the system. */
 static void empty_block(rs_raw_block *block) {
     if (block->raw.size_bytes >= FORGET_BYTES) rs_os_forget(block->raw.data, block->raw.size_bytes);
     if (block->arrays.size_bytes >= FORGET_BYTES) rs_os_forget(block->arrays.data, block->arrays.size_bytes);
@@ -284,14 +284,14 @@ static void work(void *argument) {
     rs_os_monitor_leave(self->monitor);
 }
 
-/* Returns whether all work is one small block, which takes less time than starting a thread. The caller does it. */
+/* Returns whether no thread runs and all work is one small block, which the caller finishes before a thread starts. */
 static bool is_little(const rs_pipeline *self) {
     const rs_raw_block *block = self->n_closed == 1 ? self->first->block : NULL;
     return block != NULL && self->open == NULL && self->n_running == 0 && block->raw.size_bytes < RS_PIPELINE_CHUNK;
 }
 
-/* Wakes the idle threads, or starts one if none is idle, when there is work. Only the caller starts threads, because
- * only it joins them. */
+/* If there is work, wakes the idle threads, or starts a thread if none is idle. Only the caller starts threads, because
+ * only the caller joins them. */
 static void wake_worker(rs_pipeline *self) {
     queued_block *q = NULL;
     worker *w = self->workers;
@@ -446,7 +446,7 @@ static bool is_done(const rs_pipeline *self, bool all) {
 }
 
 bool rs_pipeline_wait(rs_pipeline *self, bool all, uint32_t milliseconds) {
-    unsigned turns = 64; /* each step of a thread ends a turn; most take less than a millisecond */
+    unsigned turns = 64; /* each step of a thread ends a turn; most steps take less than a millisecond */
     bool done;
     rs_os_monitor_enter(self->monitor);
     while (!(done = is_done(self, all)) && turns-- > 0) {

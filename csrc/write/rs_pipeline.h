@@ -6,7 +6,7 @@
 #include "os/rs_os.h"
 #include "write/rs_block_writer.h"
 
-/* The limits of the bytes of a chunk that is surveyed while its block is filled. Within them, a chunk is a third of the
+/* The limits of the size of a chunk that is surveyed while its block is filled. Within them, a chunk is a third of the
  * block so far, so that threads share the work of small blocks too. */
 enum { RS_PIPELINE_CHUNK = 32 * 1024, RS_PIPELINE_CHUNK_MOST = 256 * 1024 };
 
@@ -18,18 +18,18 @@ typedef struct rs_pipeline rs_pipeline;
  * Starts no thread yet. RS_E_MEM, RS_E_SYS. */
 enum { RS_PIPELINE_THREADS = 256 };
 RS_NODISCARD rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err);
-/* Stops all work, waits for the threads, and frees the closed blocks. No block can be added afterwards. In a forked
- * child it does not touch memory that the parent's threads were using. */
+/* Stops all work, waits for the threads, and frees the closed blocks. No block may be added afterwards. Does nothing if
+ * rs_pipeline_is_left. */
 void rs_pipeline_stop(rs_pipeline *self);
-/* Stops and frees the pipeline, after its builders were closed. Does nothing for NULL. */
+/* Stops and frees the pipeline, after its builders were closed. Does nothing for NULL or if rs_pipeline_is_left. */
 void rs_pipeline_close(rs_pipeline *self);
 
-/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread was started
- * before: then the memory of blocks and block writers may be inconsistent. */
+/* Returns whether the caller is a forked child of the process that opened the pipeline, and a thread was started before
+ * the fork: then the memory of blocks and block writers may be inconsistent. */
 bool rs_pipeline_is_left(const rs_pipeline *self);
 
-/* Between these calls the caller is inside, and no thread is: it may change a block of the pipeline and call the three
- * functions below. */
+/* Between these calls the caller is inside, and no thread is: the caller may change a block of the pipeline and call
+ * the three functions below. */
 void rs_pipeline_enter(rs_pipeline *self);
 void rs_pipeline_leave(rs_pipeline *self);
 /* Inside: lets threads survey the chunks of a block that stays open. The builder goes on to fill its base and ends, but
@@ -48,13 +48,13 @@ RS_NODISCARD rs_status rs_pipeline_add_closed(rs_pipeline *self, rs_block_writer
 void rs_pipeline_hold(rs_pipeline *self);
 void rs_pipeline_release(rs_pipeline *self);
 
-/* Waits until the blocks take so little memory that the next may be filled or, with `all`, until all blocks are
- * written; a failed block ends both waits. Returns false after about `milliseconds` or many steps: the caller may check
- * for signals and wait again. If no thread can be started, the caller's thread does the work. */
+/* Waits until the closed blocks are few and small enough to fill the next one or, with `all`, until all blocks are
+ * written; a failed block ends both waits. Returns false if no step ends within `milliseconds`, or after many steps:
+ * the caller may check for signals and wait again. If no thread runs, the caller's thread does the work. */
 bool rs_pipeline_wait(rs_pipeline *self, bool all, uint32_t milliseconds);
-/* Returns the error of the first block that failed, else RS_OK. No later block is written. */
+/* Returns the error of the first block that failed, else RS_OK. After a failure no block is written. */
 RS_NODISCARD rs_status rs_pipeline_status(rs_pipeline *self, rs_error *err);
-/* Returns a written block for its memory, or NULL. */
+/* Returns an emptied block, for reuse of its memory, or NULL. */
 rs_raw_block *rs_pipeline_take_spare(rs_pipeline *self);
 
 /* Returns the number of running threads, for tests. */

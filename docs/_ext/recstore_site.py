@@ -24,11 +24,11 @@ INHERITED_FROM = ("recstore.",)  # other packages document the members inherited
 
 
 def setup(app):
-    app.connect("config-inited", without_old_names, priority=0)
+    app.connect("config-inited", remove_old_names, priority=0)
     app.connect("source-read", add_toctree)
     app.connect("source-read", link_readme)
-    app.connect("html-page-context", without_edit, priority=0)
-    app.connect("build-finished", write_entrance)
+    app.connect("html-page-context", hide_edit_button, priority=0)
+    app.connect("build-finished", write_redirect)
     app.connect("autodoc-process-docstring", read_sections)
     app.connect("missing-reference", resolve_short_name)
     app.add_post_transform(LinkedNames)
@@ -38,7 +38,7 @@ def setup(app):
 # ---- Pages ----
 
 
-def without_old_names(app, config):
+def remove_old_names(app, config):
     """Removes the pages of names from an earlier build, because a name may have been removed since. Also gives the
     templates of autosummary the function members_of."""
     shutil.rmtree(pathlib.Path(app.srcdir) / NAMES, ignore_errors=True)
@@ -63,13 +63,13 @@ def link_readme(app, docname, source):
         source[0] = HOME.sub("", source[0])
 
 
-def without_edit(app, docname, template, context, doctree):
+def hide_edit_button(app, docname, template, context, doctree):
     """Leaves the button "Edit on GitHub" out of the pages of names, which the repository does not contain."""
     if docname.startswith(NAMES):
         context["page_source_suffix"] = ""
 
 
-def write_entrance(app, exception):
+def write_redirect(app, exception):
     """Redirects from the root of the site to the start page, which is docs/index.html."""
     if exception is None and app.builder.format == "html":
         target = app.builder.get_target_uri(app.config.root_doc)
@@ -82,7 +82,7 @@ def write_entrance(app, exception):
 
 
 class LinkedNames(SphinxPostTransform):
-    """Turns names of the reference and paths of pages that are written as code into links."""
+    """Turns code that is a documented name or the path of a page into a link."""
 
     default_priority = 5
 
@@ -115,7 +115,7 @@ class LinkedNames(SphinxPostTransform):
         return make_refnode(self.app.builder, self.env.docname, entry.docname, entry.node_id, literal.deepcopy())
 
     def _documented(self, name):
-        """The entry of a full name, or of a class of recstore, its errors or recstore.torch."""
+        """The entry of a full name, or of a class in recstore, recstore.errors or recstore.torch; else None."""
         objects = self.env.get_domain("py").objects
         candidates = [name] if name.startswith("recstore.") else []
         if name[:1].isupper():
@@ -152,7 +152,7 @@ def read_sections(app, what, name, obj, options, lines):
 
 
 def members_of(fullname):
-    """`[(title, directive, names)]` of the documented public members of a class that recstore defines, in order."""
+    """`[(title, directive, names)]` of the documented public members of a class and its bases in recstore."""
     methods, properties = {}, {}
     for cls in inspect.getmro(import_by_name(fullname)[1]):
         if not f"{cls.__module__}.".startswith(INHERITED_FROM):

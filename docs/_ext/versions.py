@@ -1,7 +1,7 @@
 """Completes the hosted site: `python docs/_ext/versions.py FOLDER`.
 
-Each version of the site is a folder there, dev or X.Y. This adds stable/ (a copy of the newest release), versions.json
-(which the version switcher on each page reads), the first page and .nojekyll.
+Each version of the site is a folder in FOLDER, dev or X.Y. The program adds stable/ (a copy of the newest release),
+versions.json (which the version switcher on each page reads), index.html and .nojekyll.
 """
 
 import json

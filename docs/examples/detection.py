@@ -48,7 +48,7 @@ def make_records(count):
 
 
 def draw(batch):
-    """Draw the outlines of objects: the images of a batch, and the cells, labels and sizes of the objects."""
+    """Draw outlines. Return the images of a batch, and the cells, labels and sizes of its objects."""
     size = torch.stack([batch["width"], batch["height"]], dim=1)  # recstore
     boxes, labels, polygons = (batch[name].values for name in ("boxes", "labels", "polygons"))  # recstore
     points = polygons.values.view(-1, 2)  # recstore

@@ -72,7 +72,7 @@ def collate(samples):
 
 
 def draw(batch):
-    """Draw the outlines of objects: the images of a batch, and the cells, labels and sizes of the objects."""
+    """Draw outlines. Return the images of a batch, and the cells, labels and sizes of its objects."""
     size, boxes, labels, points = batch["size"], batch["boxes"], batch["labels"], batch["points"]
     # The image of each object, and the object of each point.
     image = torch.arange(len(size)).repeat_interleave(batch["objects"])

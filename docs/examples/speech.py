@@ -22,8 +22,8 @@ from recstore import RecordDict  # recstore
 from recstore.torch import RecordDataset, ShuffleSampler  # recstore
 
 LETTERS = "abcdefghijkl"
-RATE = 4000  # samples a second
-TONE = 200  # samples of a letter
+RATE = 4000  # samples per second
+TONE = 200  # samples per letter
 BATCH = 16
 
 
@@ -101,7 +101,7 @@ def train(utterances, checkpoint, options, stop_after=None):
     model = Recognizer()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     loader, sampler = make_loader(utterances, options.workers, options.start_method)  # recstore
-    epoch, done = 0, 0  # recstore: done counts utterances since the start or checkpoint
+    epoch, done = 0, 0  # recstore: done: utterances of this epoch, or since the checkpoint
     if os.path.exists(checkpoint):
         state = torch.load(checkpoint)
         model.load_state_dict(state["model"])

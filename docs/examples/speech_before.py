@@ -20,8 +20,8 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 LETTERS = "abcdefghijkl"
-RATE = 4000  # samples a second
-TONE = 200  # samples of a letter
+RATE = 4000  # samples per second
+TONE = 200  # samples per letter
 BATCH = 16
 
 

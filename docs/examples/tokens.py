@@ -1,6 +1,6 @@
 """Trains a small language model on rows of 50 to 500 token ids.
 
-A batch has rows of similar lengths, and at most MOST_TOKENS tokens, padding included. `tokens_before.py` keeps the
+A batch has rows of similar lengths, and at most MAX_TOKENS tokens, padding included. `tokens_before.py` keeps the
 rows in a list, `tokens.py` in a store of recstore. `--help` lists the options.
 """
 
@@ -16,7 +16,7 @@ from recstore import RecordList  # recstore
 from recstore.torch import Field, Fields, LengthBatchSampler  # recstore
 
 VOCABULARY = 512
-MOST_TOKENS = 4096  # in a batch, padding included
+MAX_TOKENS = 4096  # in a batch, padding included
 PADDING = 0
 
 
@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
 def make_loader(rows, workers=0, start_method=None):
     rows = RecordList(make_rows(rows))  # recstore: built from a generator, without a list
     print(f"{len(rows)} rows in {rows.nbytes:,} bytes of shared memory")  # recstore
-    sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MOST_TOKENS)  # recstore
+    sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MAX_TOKENS)  # recstore
     loader = DataLoader(
         Fields(rows, input_ids=Field("padded", pad=PADDING)),  # recstore
         sampler=sampler,  # recstore: yields the indices of a batch

@@ -1,6 +1,6 @@
 """Trains a small language model on rows of 50 to 500 token ids.
 
-A batch has rows of similar lengths, and at most MOST_TOKENS tokens, padding included. `tokens_before.py` keeps the
+A batch has rows of similar lengths, and at most MAX_TOKENS tokens, padding included. `tokens_before.py` keeps the
 rows in a list, `tokens.py` in a store of recstore. `--help` lists the options.
 """
 
@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 VOCABULARY = 512
-MOST_TOKENS = 4096  # in a batch, padding included
+MAX_TOKENS = 4096  # in a batch, padding included
 PADDING = 0
 
 
@@ -87,7 +87,7 @@ class LanguageModel(nn.Module):
 
 def make_loader(rows, workers=0, start_method=None):
     rows = list(make_rows(rows))
-    sampler = LengthBatches([row["n_tokens"] for row in rows], max_tokens=MOST_TOKENS)
+    sampler = LengthBatches([row["n_tokens"] for row in rows], max_tokens=MAX_TOKENS)
     loader = DataLoader(
         Rows(rows),
         batch_sampler=sampler,

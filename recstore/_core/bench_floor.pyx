@@ -1,7 +1,7 @@
 """The lower bound for the benchmarks: makes the objects of a record without decoding bytes. Nothing else uses it."""
 
 cdef extern from "Python.h":
-    # These return owned references as plain pointers, which Cython does not count.
+    # The new_ functions return owned references as plain pointers, which Cython does not count.
     PyObject *new_unicode "PyUnicode_New"(Py_ssize_t n, uint32_t widest)
     void *unicode_data "PyUnicode_DATA"(PyObject *)
     PyObject *new_long "PyLong_FromLongLong"(long long)

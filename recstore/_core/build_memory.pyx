@@ -14,8 +14,8 @@ cdef extern from "os/rs_os.h" nogil:
 
 
 def headroom(proc="/proc", file_system=""):
-    """`(bytes, limit)`: the bytes that may be taken before `limit`, the machine, a memory cgroup or the address space
-    of this process, is 95% full. `(None, "")` if no limit is known.
+    """`(bytes, limit)`: the bytes that may be taken before the tightest limit is 95% full, and its name: the machine, a
+    memory cgroup or the address space of this process. `(None, "")` if no limit is known.
 
     `proc` is used in place of /proc. `file_system` is a prefix of the mount points in its self/mountinfo.
     """

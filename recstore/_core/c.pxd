@@ -328,12 +328,13 @@ cdef extern from "recstore.h" nogil:
     void rs_os_touch(int fd)
     rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err)
     rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, rs_bool *out_removed, rs_error *err)
-    ctypedef struct rs_os_judged:
+    ctypedef struct rs_os_removable:
         uint64_t device
         uint64_t inode
         uint64_t modified_ns
 
-    rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, rs_bool *out_removed, rs_error *err)
+    rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *judged, rs_bool *out_removed,
+                                     rs_error *err)
     rs_status rs_os_is_leased(const char *path, rs_bool *out, rs_error *err)
     ctypedef struct rs_os_lock:
         int fd

@@ -136,8 +136,8 @@ HOT PyObject *any_key(decode_state *self) {
     return decode_any(self);
 }
 
-/* Returns false, with CorruptError set, for a key that cannot be hashed. numpy's dates raise ValueError without a unit,
- * and OverflowError far from 1970 with some units. */
+/* Returns false with an exception set, CorruptError for a key that cannot be hashed. Hashing a numpy date raises
+ * ValueError if it has no unit, and OverflowError in some units if it is far from 1970. */
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
@@ -176,8 +176,8 @@ HOT PyObject *new_sequence(uint64_t n, bool is_list) {
     return is_list ? PyList_New((Py_ssize_t)n) : PyTuple_New((Py_ssize_t)n);
 }
 
-/* Sets item i, and takes over the reference. Reads the list's array again each time, because Python code that finds the
- * list through the garbage collector may have changed it. */
+/* Sets item i, and takes over its reference. Reads the list's array again each time, because Python code that finds
+ * the list through the garbage collector may have changed it. */
 HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
     if (is_list) {
         PyList_SET_ITEM(out, (Py_ssize_t)i, item);
@@ -216,7 +216,7 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
     return out;
 }
 
-/* Calls the function that makes an ext value with its payload, and takes over the reference to the payload. */
+/* Calls `make` with the payload of an ext value, and takes over the reference to the payload, which may be NULL. */
 static PyObject *call_maker(PyObject *make, PyObject *payload) {
     if (payload == NULL) return NULL;
     PyObject *value = PyObject_CallOneArg(make, payload);
@@ -329,8 +329,8 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Makes the ints or floats of a list. Runs no Python code, so the array of items does not move. Returns false with
- * MemoryError set if memory runs out. */
+/* Makes the ints or floats of a list or tuple. Runs no Python code, so the array of items does not move. Returns false
+ * with MemoryError set if memory runs out. */
 static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, const rs_slice *group,
                         const uint8_t *bodies) {
     uint64_t i, base = child->base;
@@ -389,8 +389,8 @@ HOT bool is_absent(const rs_node *child, const rs_slice *group) {
            rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
 }
 
-/* Makes the dict for a value with n of the struct's keys. When few keys are absent, copies the template and deletes
- * them, which is faster than growing a new dict. */
+/* Returns a dict to fill with n of the struct's keys: a new dict or, when few keys are absent, a copy of the template
+ * without them, because a new dict would grow. */
 static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     if (FREE_THREADED || n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
@@ -431,7 +431,7 @@ static PyObject *partial_value(decode_state *self, const rs_node *node, const ui
     return filled_struct(self, node, head, partial_dict(node, &group, n), true);
 }
 
-/* Makes the value of a struct. The cursor is after its head, at the bodies that are not fixed. */
+/* Makes the value of a struct. The bodies of its children that are not fixed are at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
     if (RS_UNLIKELY(node->partial)) {
         rs_slice group = rs_slice_of(head, node->group_bytes);
@@ -441,7 +441,7 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     COUNT(node->n_children);
     /* A new dict grows with its sixth key, a copy of the template does not. For fewer keys a new dict is faster:
-     * replacing a value takes longer than adding a key. Free-threaded, a copy would lock the template. */
+     * replacing a value takes longer than adding a key. Without the GIL, a copy would lock the template. */
     PyObject *out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
                                                            : PyDict_New();
     return filled_struct(self, node, head, out, false);
@@ -481,7 +481,7 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
     return value;
 }
 
-/* Returns None for an absent optional value. CorruptError for an absent key, because a struct skips its absent keys. */
+/* Returns None for an absent optional value. Sets CorruptError for an absent key: a struct skips its absent keys. */
 static PyObject *absent_value(const rs_node *node) {
     if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key is not a child of a struct");
     Py_INCREF(Py_None);
@@ -502,9 +502,9 @@ static APART PyObject *own_value(decode_state *self, const rs_node *node, const 
 /* Makes the value of an exceptions node. `body` is NULL when the node is not fixed. */
 static APART PyObject *exceptions_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     rs_outer outer;
-    bool odd;
-    TRY(rs_decode_exception(&self->cursor, node, &odd, &outer, &self->err));
-    if (RS_UNLIKELY(odd)) return own_value(self, node, &outer);
+    bool is_exception;
+    TRY(rs_decode_exception(&self->cursor, node, &is_exception, &outer, &self->err));
+    if (RS_UNLIKELY(is_exception)) return own_value(self, node, &outer);
     return body != NULL ? fixed_value(self, node->children, body, bits) : appended_value(self, node->children, bits);
 }
 
@@ -514,7 +514,7 @@ static APART PyObject *placed_value(decode_state *self, const rs_node *node, con
     return fixed_value(self, node, body, bits);
 }
 
-/* The other kinds of fixed_value. */
+/* Makes the value of a fixed node of the kinds that fixed_value does not handle. */
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     const rs_node *child;
     rs_slice group;
@@ -549,8 +549,8 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
 
 /* ---- Entries of tables ---- */
 
-/* Returns the bytes that a kept value counts against the budget: never more than decoding it, so that a record that was
- * read once can be read again. */
+/* Returns the bytes that a kept value takes from the budget. Decoding it took at least as many (see entry_value), so
+ * that a record that was read once can be read again. */
 HOT uint64_t kept_cost(PyObject *value) {
     if (PyUnicode_CheckExact(value)) return (uint64_t)PyUnicode_GET_LENGTH(value);
     return PyBytes_CheckExact(value) ? (uint64_t)PyBytes_GET_SIZE(value) : 0;
@@ -590,9 +590,9 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
     if (RS_LIKELY(i < node->coded->count)) {
         const rs_coded_table *at = &node->coded->at[rs_dict_coded_table(node->coded, i)];
         const uint32_t local = (uint32_t)i - at->first;
-        PyObject **kept = (PyObject **)at->table->slot;
-        if (RS_LIKELY(kept != NULL && kept[local] != NULL)) {
-            PyObject *value = kept[local];
+        PyObject **kept_values = (PyObject **)at->table->slot;
+        if (RS_LIKELY(kept_values != NULL && kept_values[local] != NULL)) {
+            PyObject *value = kept_values[local];
             TRY(rs_decode_spend_bytes(&self->cursor, kept_cost(value), &self->err));
             Py_INCREF(value);
             return value;
@@ -663,7 +663,7 @@ static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     return out;
 }
 
-/* Makes the value of an any node. In an entry of a table its bytes count against the budget. */
+/* Makes the value of an any node. Its bytes count against the budget if many records may use them. */
 static PyObject *any_value(decode_state *self, const rs_node *node) {
     rs_slice *in = &self->cursor.in;
     const uint8_t *begin = in->ptr;

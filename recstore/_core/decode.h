@@ -18,7 +18,7 @@ enum { DECODE_KEYS = 512 };
 /* The number of values of a long record between two checks for signals, so that Ctrl-C works. */
 enum { DECODE_PAUSE = 1 << 20 };
 /* The number of pairs of one dict between two such checks. With equal hashes, each pair takes time proportional to the
- * dict. */
+ * size of the dict. */
 enum { DECODE_PAIRS = 256 };
 
 /* The codes of ext values that are deeply immutable, so records may share them. Bit k is code k. */
@@ -71,7 +71,7 @@ PyObject *decode_all_put(PyObject *dict, uint64_t n);
 /* Makes the any value at the cursor. */
 PyObject *decode_any(decode_state *self);
 /* Makes a str of n units of 1, 2 or 4 bytes. The str has the narrowest kind that holds them, as the interpreter
- * requires; the stored units may be wider. CorruptError for a unit above 0x10FFFF. */
+ * requires; the stored units may be wider. Sets CorruptError for a unit above 0x10FFFF. */
 PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes);
 
 /* ---- Implemented in codec.pyx ---- */

@@ -8,8 +8,8 @@
 #define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
-/* Another process may write to the file that has the units. So the test for ASCII reads the copy in the str object, or
- * the registers from which the copy is written, and never the mapping alone. */
+/* Another process may write to the file that holds the units, so the test for ASCII reads the copy in the str object,
+ * or the registers from which the copy is written, and never the mapping alone. */
 
 /* 16 bytes at any address, the size of a register on most processors. */
 typedef uint64_t vec16 __attribute__((vector_size(16), aligned(1), may_alias));
@@ -18,14 +18,14 @@ HOT vec16 load_16(const uint8_t *p) { return *(const vec16 *)p; }
 HOT void store_16(uint8_t *p, vec16 v) { *(vec16 *)p = v; }
 HOT uint64_t bits_in(vec16 v) { return v[0] | v[1]; }
 
-/* Returns the bitwise or of n bytes, n at least 16. The last load overlaps the one before. */
+/* Returns the bitwise or of n bytes in words of 8, n at least 16. The loads may overlap. */
 HOT uint64_t bits_of(const uint8_t *p, size_t n) {
     vec16 all = load_16(p + n - 16);
     for (size_t i = 0; i + 16 < n; i += 16) all |= load_16(p + i);
     return bits_in(all);
 }
 
-/* Copies n bytes, n at least 16, and returns the bitwise or of the copy. */
+/* Copies n bytes, n at least 16, and returns the bitwise or of the copy likewise. */
 HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
     vec16 last = load_16(from + n - 16), all = last;
     for (size_t i = 0; i + 16 < n; i += 16) {
@@ -56,7 +56,7 @@ static COLD PyObject *str_again(PyObject *guessed, const uint8_t *copy, uint64_t
     return s;
 }
 
-/* Makes a str of more units than fit into registers. Guesses from the mapping whether it is ASCII; the copy decides. */
+/* Makes a str of more units than fit into registers. Guesses from the units whether it is ASCII; the copy decides. */
 HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
     bool ascii = (bits_of(units, (size_t)n) & ABOVE_ASCII) == 0;
     uint8_t *data;
@@ -66,7 +66,7 @@ HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
     return s;
 }
 
-/* Stores the n bytes, 2 to 7, of a number that rs_load_few_unchecked has loaded. */
+/* Stores n bytes, 2 to 7, that rs_load_few_unchecked has loaded as a number. */
 HOT void store_few(uint8_t *to, uint64_t few, uint64_t n) {
     if (n >= 4) {
         rs_store_u32(to, (uint32_t)few);

@@ -1,6 +1,6 @@
 """Distinct memory: the size of objects and everything reachable from them. Each object and each byte counts once.
 
-Identifies objects by id, and the memory of arrays by address. The walk reaches an object with one reference only once,
+Identifies objects by id, and the memory of arrays by address. The walk reaches an object with a single reference once,
 so it remembers only objects with more references. It needs little memory, and about 30 ns per object.
 """
 
@@ -85,7 +85,7 @@ cdef extern from *:
     void qsort(void *, size_t, size_t, int (*)(const void *, const void *))
 
 cdef enum:
-    ADDRESSED_FROM = 1024  # a bytes object from this size on counts by its address, because arrays may view it
+    ADDRESSED_FROM = 1024  # bytes objects of at least this size count by address, because arrays may view them
 
 
 @cython.final
@@ -99,14 +99,14 @@ cdef class DistinctMemory:
 
     cdef object kind_of, opened
     cdef dict kinds
-    cdef dict skipped  # address -> references that are still skipped
+    cdef dict skipped  # address -> the number of references still to skip
     cdef list to_open, kept  # objects for `opened`, and lists whose entries are in `waiting`
     cdef rs_waiting waiting
     cdef PyObject **seen
     cdef size_t n_seen, room
     cdef uint64_t *spans  # pairs: first address, past the last
     cdef size_t n_spans, spans_capacity
-    cdef uint64_t upper_bound  # bytes of objects and of all spans, with overlaps counted twice
+    cdef uint64_t upper_bound  # bytes of objects and of all spans; overlaps may count twice
     cdef uint64_t plain  # bytes of objects
 
     def __cinit__(self, kind_of, opened):
@@ -119,8 +119,8 @@ cdef class DistinctMemory:
         free(self.spans)
 
     def skip(self, value, times):
-        """Skips the first `times` references to `value` in values that are added later. One more reference, or adding
-        the value itself, counts it."""
+        """Skips the first `times` references to `value` in values that are added later. The next reference, or
+        adding the value itself, counts it."""
         self.remember(<PyObject *>value)
         self.skipped[<size_t><PyObject *>value] = times
 
@@ -183,7 +183,7 @@ cdef class DistinctMemory:
         return self.count(value)
 
     cdef bint is_held_elsewhere(self, PyObject *value) except -1:
-        """Whether this is one reference more than `skip` allows for."""
+        """Whether this reference is one more than `skip` allows for; if not, it is counted as skipped."""
         cdef PyTypeObject *t = type_of(value)
         if not self.skipped or t == &PyUnicode_Type or t == &PyLong_Type or t == &PyFloat_Type:
             return False

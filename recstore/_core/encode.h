@@ -1,6 +1,6 @@
-/* encode.h: writes Python values as any values, the raw records of a builder, and counts values and key sets for the
+/* encode.h: writes Python values as any values (the raw records of a builder), and counts values and key sets for the
  * planner on the way. This is C for the reason in decode.h. The rare work (arrays, ext values, large ints, exceptions)
- * is in encode.pyx, as the encode_other function below.
+ * is in encode_other, in encode.pyx.
  *
  * The caller of each function holds the interpreter lock, and no exception is set. */
 #pragma once
@@ -16,8 +16,8 @@
  * has the keys of the previous dict. */
 typedef struct encode_key {
     PyObject *key;              /* owned; NULL when the key is not a str, and in the root of a tree */
-    struct encode_key *sibling; /* the next node with the same prefix */
-    struct encode_key *child;   /* the first longer prefix */
+    struct encode_key *sibling; /* the next child of the same parent */
+    struct encode_key *child;   /* the first of its children: prefixes longer by one key */
     struct encode_key *last;    /* the child that was used last; NULL when there is none */
     struct encode_key *below;   /* the root for dicts in the value of this key */
     struct encode_key *older;   /* the node that was made before this node */

@@ -1,8 +1,8 @@
 """Keeps signal handlers and imports of other threads away from forks.
 
 When recstore starts a child process, it holds signals back (`undisturbed`). A Python signal handler runs wherever the
-main thread is. If it raises inside a function of os.register_at_fork, CPython prints the exception and goes on, so a
-Ctrl-C is lost; and a lock of that function, such as the lock of `logging`, stays locked.
+main thread is. If it raises inside a function that os.register_at_fork registered, CPython prints the exception and
+goes on, so a Ctrl-C is lost, and a lock that the function has taken, such as that of `logging`, stays locked.
 
 Before every fork of this process, `finish_imports` waits until no other thread imports a module for recstore. A child
 that is forked during such an import has half a module and an import lock that nobody releases, so its own import never
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     _Handler = Callable[[int, FrameType | None], Any]
 
-# The longest wait for a child process. A signal that arrives just before a wait begins does not end the wait, so Ctrl-C
-# is noticed after this time at the latest.
+# The longest single wait for a child process. A signal that arrives just before a wait begins does not end the wait, so
+# Ctrl-C is noticed after this time at the latest.
 WAKE_S = 0.2
 _PATIENCE_S = 10.0  # the importing thread may itself wait for a lock of the forking thread
 _MACHINERY = "<frozen importlib"
@@ -35,7 +35,7 @@ _active: list[undisturbed] = []
 
 class undisturbed:
     """A context that keeps Python signal handlers from running in this thread. At its end, the handlers of the signals
-    that arrived run in order. A child that is forked inside has the handlers of its parent."""
+    that arrived run in order. A child that is forked inside gets the original handlers."""
 
     arrived: list[tuple[int, FrameType | None]]
     handlers: dict[int, _Handler]

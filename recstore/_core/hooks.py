@@ -19,7 +19,7 @@ def register(name: str, load: Callable[[], ModuleType]) -> None:
 
 
 def module(name: str) -> ModuleType:
-    """The module registered as `name`; the first call imports it. KeyError if none is registered."""
+    """The module registered as `name`; the first call imports it. Raises KeyError if none is registered."""
     imported = _modules.get(name)
     if imported is None:
         imported = _modules[name] = _loaders[name]()

@@ -119,7 +119,7 @@ _Make: TypeAlias = Callable[[Any], AnyBuilder]
 Node: TypeAlias = tuple[int, int, bool, list[int], int, int, bytes, int, int]
 Sizes: TypeAlias = list[tuple[int, int]]
 
-Buffer: TypeAlias = Any  # an object with the buffer protocol, for which numpy's stubs have no type
+Buffer: TypeAlias = Any  # an object with the buffer protocol, which numpy's stubs do not declare
 AnyBuilder: TypeAlias = Builder | MappingBuilder
 Choices: TypeAlias = str | tuple[str, tuple[str, ...]]  # compression, and the names of nodes to leave out
 Indexes: TypeAlias = tuple[tuple[int, Path], ...]  # the indexes that are saved with a store

@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: auto_pickle=False, binding=False
-# No class is pickled by its attributes, and no function needs the attributes of a Python function. That saves a tenth
-# of the module.
-"""The only extension module of recstore. It includes the files below. Declarations, and code that runs at import, may
-use only the files before their own."""
+# No class is pickled by its attributes, and no function needs the attributes of a Python function. These options
+# make the module a tenth smaller.
+"""The only extension module of recstore. It includes the files below. Declarations and code that runs at import may use
+only names from earlier files."""
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
@@ -30,7 +30,7 @@ from recstore._core import hooks, trust
 from recstore.text import an, counted
 
 
-# segments/: the memory of segments, shards, saved indexes, the deep check, lock files
+# segments/: the memory of segments, shards, saved indexes, the deep check, lock files, cache files
 # read/: decoding, and the base of the containers: positions, selections, views, fields, keys
 # write/: encoding, builders, and splitting CSV and JSON text
 # columns/: fields of many records as arrays

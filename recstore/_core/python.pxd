@@ -1,5 +1,5 @@
-# Functions of Python's C API and of threads.h that several files of the core use. Cython's cpython.* modules declare
-# borrowed references with other types.
+# The parts of Python's C API and of threads.h that the core uses, declared here because Cython's cpython.* modules give
+# borrowed references other types.
 from cpython.ref cimport PyObject
 from libc.stdint cimport uint32_t
 

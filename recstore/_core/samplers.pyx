@@ -1,4 +1,4 @@
-"""Batches of indices for the samplers of recstore.torch, written into the caller's buffer without the interpreter lock.
+"""Indices and random draws for the samplers of recstore.torch. Most loops run without the interpreter lock.
 
 Buffers of indices are contiguous and writable, and hold 64-bit integers, as an int64 array of numpy does.
 """
@@ -89,8 +89,8 @@ def spread_permutation(out, n, seed, first, step):
 cdef class IndexIterator:
     """Iterates over ints that it computes in chunks. ``taken`` is the number of ints it has returned. Not thread-safe.
 
-    The first `next` calls `begin`, which returns `(fill, count)`. `count` is the number of indices. `fill(buffer, i)`
-    fills the buffer with consecutive indices, beginning with number `i`."""
+    The first `next` calls `begin`, which returns `(fill, count)`. `count` is the number of ints. `fill(buffer, i)`
+    fills the buffer with the ints from number `i` on."""
 
     cdef object begin
     cdef object fill
@@ -147,7 +147,7 @@ cdef class IndexIterator:
 
 cdef class AliasTable:
     """Draws numbers 0 to n - 1 by weight, each in constant time (csrc/base/rs_alias.h). `weights` is a buffer of
-    doubles. Raises ValueError if a weight or their sum is not finite, a weight is negative, or no weight is above 0.
+    doubles. Raises ValueError if a weight or the sum is not finite, a weight is negative, or no weight is above 0.
     Safe to draw from any thread."""
 
     cdef rs_alias core
@@ -238,7 +238,7 @@ def draw_keys(weights, key):
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):
-    """Replaces each number in `out` by entry number `out[k]` of `blob`. An entry is a record number of a store, in
+    """Replaces each number k in `out` by entry k of `blob`. An entry is a record number of a store, in
     `width` bytes, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
     record of the store, ClosedError for a closed blob."""
     cdef Py_buffer buffer

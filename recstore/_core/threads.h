@@ -1,9 +1,9 @@
-/* threads.h: access to fields that several threads change at a time in a free-threaded CPython (PEP 703). With an
- * interpreter lock these are plain reads and writes.
+/* threads.h: access to fields that several threads use at the same time in a free-threaded CPython (PEP 703). With an
+ * interpreter lock the functions are plain reads and writes.
  *
- * In a free-threaded interpreter the last reference to a segment unmaps it, so a close never takes the bytes from a
- * reader. Its caches are filled before the first read (rs_store_freeze). The critical section of an object guards its
- * other state. */
+ * In a free-threaded interpreter a segment stays mapped until its last reference goes, so `close` never takes the bytes
+ * from a reader. A segment's caches are filled before the first read (rs_store_freeze). The critical section of an
+ * object guards its other state. */
 #pragma once
 
 #include <Python.h>

@@ -33,7 +33,7 @@ def name_of(cls: type) -> ClassName:
 
 
 def unregistered(names: Iterable[ClassName]) -> str:
-    """The message about classes that other processes would not find, because they import nothing that a cache names."""
+    """The error message for unregistered classes: other processes never import a class that a cache names."""
     return (
         f"a cache holds objects of registered classes only: call recstore.register() for "
         f"{' and '.join(map('.'.join, names))} in a module that every process imports"
@@ -71,7 +71,7 @@ class Writer:
     ) -> None:
         self.pickled = pickled  # whether unsupported values are pickled
         self.offers_pickle = offers_pickle  # whether the caller has the option to pickle
-        self.registered_only = registered_only  # whether it refuses classes that are not registered
+        self.registered_only = registered_only  # whether classes that are not registered are refused
         self.arrays = arrays
         self.narrows = arrays == "copy"  # whether integers of arrays are stored in fewer bits
         self.seen: dict[ClassName, type] | None = None
@@ -106,7 +106,7 @@ class Writer:
 
 
 class Reader:
-    """How a segment is read. Immutable once a segment has it.
+    """How a segment is read. Immutable once a segment uses it.
 
     Attributes:
         trusted: whether the bytes are trusted.
@@ -114,7 +114,7 @@ class Reader:
         arrays: "copy" or "view".
         classes: {(module, qualname): class} from the caller.
         seen: {(module, qualname): class} that this process stored in the segment.
-        checking: for the deep check, which makes no objects of classes.
+        checking: whether the reader is for the deep check, which makes no objects of classes.
         pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` then pickles too.
         requires: whether a class that is not found raises an error instead of becoming a Record.
     """
@@ -150,8 +150,8 @@ class Reader:
     def find(self, module: str, qualname: str) -> type | None:
         """The class of this name. For bytes that are not trusted, None unless the class is in `classes` or registered.
 
-        Raises Error if the bytes are trusted and the class cannot be imported, and UntrustedError for a class that is
-        not registered if the reader `requires` it.
+        Raises Error if the bytes are trusted and the class cannot be imported, and UntrustedError if `requires` is set
+        and the class is not in `classes`, `seen` or registered.
         """
         name = main_name(module), qualname
         cls = self.classes.get(name) or self.seen.get(name)

@@ -48,7 +48,7 @@ def of(caller: str, arguments: Mapping[str, Any], own: Iterable[str] = ()) -> Op
 
 
 class Options:
-    """The checked options of a build. The constructor raises ValueError and TypeError."""
+    """The checked options of a build. The constructor raises ValueError, TypeError and SegmentExistsError."""
 
     __slots__ = (
         "on_unsupported",
@@ -102,7 +102,8 @@ class Options:
 
     @staticmethod
     def beside(segments: Iterable[native.Segment]) -> Options:
-        """The options of a store that is joined to these segments: the same `on_unsupported` and `arrays`."""
+        """The options of a store that is joined to these segments: `on_unsupported` is "pickle", and `arrays` is
+        "view", if any segment has that option."""
         readers = [segment.reader for segment in segments if segment.reader is not None]
         views = any(reader.arrays == "view" for reader in readers)
         return Options(
@@ -128,7 +129,8 @@ def check_choice(name: str, value: object, legal: Sequence[str]) -> None:
 
 
 def _target(name: str, backing: Backing) -> Target:
-    """The Target of a store that is built with `name=`. Raises SegmentExistsError if the name is taken."""
+    """The Target of a store that is built with `name=`. Raises ValueError for anonymous memory and invalid names,
+    SegmentExistsError if the name is taken."""
     if backing == "anonymous":
         raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
     target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)

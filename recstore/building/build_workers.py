@@ -1,5 +1,5 @@
 """The worker processes of a build, which parallel_build.py starts. A worker iterates over shards, encodes and
-compresses their records, and sends parcels or blocks. Both sides share the kinds of messages and the set of open
+compresses their records, and sends parcels or blocks. Both modules use the kinds of messages and the set of open
 pipes."""
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def _receive(shards: Connection, incoming: SimpleQueue[bytes | None]) -> None:
 
 
 def be_main() -> None:
-    """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__, so that the
-    store has their names in the building process."""
+    """Sets `__module__` of the main module's classes and functions to `__main__`, as in the building process. A spawned
+    process imports that module as `__mp_main__`."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
         _rename(main)

@@ -1,8 +1,8 @@
 """The names that the code of a function reads, and the part of each value that it reads: `args.split` reads one
 attribute of `args`, `load(args)` reads all of it.
 
-The module reads compiled code, so it needs no source files. If the code does more with a name than read attributes or
-items, the whole value counts. The result may name too much of a value, never too little.
+The module reads compiled code, so it needs no source files. If the code does more with a name than read or set
+attributes or read items, the whole value counts. The result may name too much of a value, never too little.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _read(code: CodeType, first: str | None, free: set[str], reads: _Reads) -> N
             if chain is not None:
                 reads.setdefault(key, set()).add(chain)
     if "super" in code.co_names:
-        # super() reads both from the frame. Before Python 3.12 no instruction names them.
+        # super() reads `__class__` and the first parameter, which no instruction names before Python 3.12.
         for key in [(FREE, "__class__")] + ([(FIRST, first)] if first is not None else []):
             reads.setdefault(key, set()).add(())
     for constant in code.co_consts:
@@ -117,6 +117,6 @@ def _chain(steps: list[dis.Instruction], at: int) -> Chain | None:
 def _reads_item(key: dis.Instruction, read: dis.Instruction) -> bool:
     value = key.argval
     constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and (
-        type(value) is str or type(value) is int and value.bit_length() < 128  # the repr of a large int is an error
+        type(value) is str or type(value) is int and value.bit_length() < 128  # the repr of a larger int may fail
     )
     return constant and (read.opname == "BINARY_SUBSCR" or read.opname == "BINARY_OP" and read.argrepr == "[]")

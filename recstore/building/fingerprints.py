@@ -5,7 +5,7 @@ A derived fingerprint covers the code of the function and, in turn, of all funct
 defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
 read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
 a function imports when it runs, globals read through `globals()` or `eval`, or what functions of installed packages
-call: use `files` or `fingerprint` for these. A module of the program that is passed as a value is a TypeError. File
+call: use `files` or `fingerprint` for these. A module of the program that is passed as a value raises TypeError. File
 names and line numbers of sources do not count, so an added comment does not change a fingerprint.
 """
 

@@ -1,5 +1,5 @@
-"""Hashes of values for a fingerprint: values of one type and content, and dicts also of one order, have equal hashes in
-every process; different values have different hashes.
+"""Hashes of values for a fingerprint. Values of the same type and content (for dicts, also the same order) have equal
+hashes in every process; different values have different hashes.
 
 The hash covers the type of a value, then its size, then its content. This module reads data only and runs no method of
 the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the `__getattr__`
@@ -36,7 +36,7 @@ _DEPTH = 50
 MOST_BYTES = 256 << 20
 MOST_VALUES = 1_000_000
 
-# Types written in C whose pickled form contains their value and nothing else.
+# Types of the standard library whose pickled form contains their value and nothing else.
 _BY_PICKLE = {
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
     "zoneinfo": ("ZoneInfo",),
@@ -83,7 +83,7 @@ class ValueHash:
     def __init__(self, outer: ValueHash | None = None) -> None:
         self.hash = blake2b(digest_size=8)
         self.open: list[int] = []  # ids of the values that contain the current one
-        # Ids of a function or class and of its bound object -> (number, object, other arguments).
+        # (id of a function or class, id of its bound object) -> (number, function or class, other arguments).
         self.known: dict[tuple[int, int], tuple[int, object, tuple[Any, ...]]] = {}
         self.pending: list[tuple[Any, ...]] = []  # the numbered functions and classes still to be read
         self.user = ""

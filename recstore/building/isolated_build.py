@@ -48,10 +48,10 @@ importing_main = False  # whether this process is a child that is importing the 
 
 
 def build(first: Callable[[], object], work: Callable[[], object], attach: Callable[[], _T], store: str) -> _T:
-    """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
+    """Calls `first` and then `work` in a fresh interpreter. Then calls `attach` in this process and returns its result.
 
-    Both functions are pickled. `first` is called before the main module is imported for `work`; `store` is the name of
-    the store in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
+    `first` and `work` are pickled. `first` is called before the main module is imported for `work`; `store` is the name
+    of the store in messages. Raises BuildError if the child fails or dies, and TypeError if `work` cannot be sent.
     """
     job = _Job(first, work)
     result_reader, result_writer = os.pipe()

@@ -5,7 +5,7 @@ building process itself stores a list, a tuple or, for a mapping, a dict, becaus
 longer. The segment's bytes depend on the shards, but not on the number of workers, except that a set's elements have
 the order of the process that encodes them.
 
-Each worker has two pipes. One carries pickled shards, one at a time. The other carries its parcels (parcels.pyx),
+Each worker has two pipes. One carries pickled shards, one at a time. The other carries parcels or blocks (parcels.pyx),
 followed by an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the current shard.
 Then it stops reading from the other workers, whose pipes fill up. This bounds the memory; much larger shards are read
 one after another. An exception in a worker is raised when its shard is current, the death of a worker as soon as its
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from recstore.containers.records import RecordList
 
 RUN_AHEAD = 32 << 20
-_STEP = 1024  # records of a shard in this process between two reads from the workers
+_STEP = 1024  # records of a local shard between two reads from the workers
 _PATIENCE_S = 5  # seconds before a process that does not end is killed
 _UNGUARDED = (
     "; each worker imports the main module first: in that module, put the code that builds a store under "
@@ -116,21 +116,21 @@ class _Worker:
         self.shard: int | None = None
         self.answered = False  # whether the worker has sent a message
         with build_workers.forking:
-            its_shards, self.shards = context.Pipe(duplex=False)
-            self.parcels, its_parcels = context.Pipe(duplex=False)
+            worker_shards, self.shards = context.Pipe(duplex=False)
+            self.parcels, worker_parcels = context.Pipe(duplex=False)
             try:
-                open_pipes.update((its_shards, self.shards, self.parcels, its_parcels))
+                open_pipes.update((worker_shards, self.shards, self.parcels, worker_parcels))
                 self.process: BaseProcess = context.Process(
-                    target=build_workers.work, args=(its_shards, its_parcels, *arguments), daemon=True
+                    target=build_workers.work, args=(worker_shards, worker_parcels, *arguments), daemon=True
                 )
                 self.process.start()
             except BaseException as error:
                 _close(self.shards, self.parcels)
-                if isinstance(error, (ConnectionError, EOFError)):  # the server, which imports the main module, ended
+                if isinstance(error, (ConnectionError, EOFError)):  # the forkserver, importing the main module, died
                     raise BuildError(f"a worker process could not be started{_UNGUARDED}") from error
                 raise
             finally:
-                _close(its_shards, its_parcels)
+                _close(worker_shards, worker_parcels)
 
     def exit_code(self) -> int | None:
         """Waits up to _PATIENCE_S for the process to end. Returns its exit code, or None if it has none."""
@@ -186,7 +186,7 @@ class _Team:
         self.reports: list[object] = []
         self.opaque: dict[int, Any] = {}  # number of an opaque key -> the key, for the current shard
         self.placing: native.Placing | None = None  # adds the blocks of the current shard
-        self.local = 0  # the local shards in `queues`
+        self.local = 0  # the number of local shards in `queues`
 
     def run(self, shards: Iterable[Any]) -> Generator[None]:
         """Yields after each shard."""
@@ -224,18 +224,18 @@ class _Team:
         threads = cores.available() if options.threads is None else options.threads
         threads = -(-threads // options.workers)
         compression = options.compression, options.without
-        how = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
+        arguments = options.on_unsupported == "pickle", options.arrays, seed, compression, threads
         for _ in range(n):
             with forks.undisturbed():  # an interrupt ends each worker that has started
-                self.workers.append(_Worker(context, *how))
+                self.workers.append(_Worker(context, *arguments))
 
     def is_local(self, shard: object) -> bool:
         """Whether the records of a shard are in the memory of this process, which then stores them itself."""
         return type(shard) in (list, tuple) or self.hashes is not None and type(shard) is dict
 
     def distribute(self) -> None:
-        """Gives shards to idle and new workers. Queues the local shards before them, a few at a time, because each
-        holds its records."""
+        """Gives shards to idle and new workers. Queues the local shards that come first, at most one per worker,
+        because each holds its records."""
         while self.local < self.options.workers:
             idle = next((worker for worker in self.workers if worker.shard is None), None)
             if idle is None and len(self.workers) == self.options.workers:
@@ -293,10 +293,10 @@ class _Team:
 
     def read(self, current: int) -> None:
         """Receives a message from each worker that has sent one, within RUN_AHEAD. Waits if nothing can be appended."""
-        busy = [worker for worker in self.workers if worker.shard == current or self.queued_bytes < RUN_AHEAD]
-        pipes = [worker.parcels for worker in busy if worker.shard is not None]
+        readable = [worker for worker in self.workers if worker.shard == current or self.queued_bytes < RUN_AHEAD]
+        pipes = [worker.parcels for worker in readable if worker.shard is not None]
         ready = connection.wait(pipes, 0 if self.queues[current] else forks.WAKE_S)
-        for worker in busy:
+        for worker in readable:
             if worker.shard is None or worker.parcels not in ready:
                 continue
             try:

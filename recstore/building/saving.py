@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
-    """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
+    """Writes a mapping to a file. A mapping of a whole segment is copied; any other is encoded again."""
     if mapping._is_whole:
         write_segment(mapping._values.segments[0], path)
         return
@@ -113,7 +113,7 @@ def publish(path: Path, write: Callable[[str], object]) -> None:
         # are.
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = os.fsdecode(path)
-        # The file remains if a signal came after `write`. A forked child leaves it to its parent.
+        # `temporary` still exists if a signal came after `write`. A forked child leaves it to its parent.
         if pid == os.getpid() and os.path.lexists(temporary):
             os.unlink(temporary)
         raise

@@ -1,6 +1,6 @@
 """Where the records of a build come from: `Source`, the base class of the readers of files and tables, and the checks
 of the argument of RecordList and RecordDict. They refuse arguments that do not iterate over records, such as functions;
-the message has a call that does."""
+the message suggests a call that does."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Source(Generic[_T_co]):
     - ``attributes``: a dict that JSON can express, which a list keeps as ``x.attributes``; it may be set while the
       records are appended.
     - ``files``: the paths of the files that it reads. A build raises InputError if one of them changes while it runs.
-    - ``fingerprint``: for `recstore.shared`, a text that identifies the data. None derives one from the code and the
-      attributes of the source. The sizes, times and inodes of `files` are added.
+    - ``fingerprint``: for `recstore.shared`, a text that identifies the data. If None, it is derived from the code and
+      the attributes of the source. The sizes, times and inodes of `files` are added.
 
     A source is a description: it can be read several times, and pickled to other processes.
 
@@ -186,8 +186,8 @@ def append_all(source: Source, builder: Any) -> Source:
 
 
 def append_part(part: Source, builder: Any) -> object:
-    """Appends all records of one part of a source. Returns the part's report, for `_take_reports` of that source.
-    Returns None if the part keeps its own state, and so takes its report itself."""
+    """Appends all records of one part of a source. Returns the part's report, for `_take_reports` of the whole
+    source. Returns None if the part keeps its own state, and so takes its report itself."""
     source = part._begun()
     source._fill(builder, False)
     report = source._report()
@@ -220,7 +220,8 @@ def _by_length(source: Any, n: int) -> Iterator[Any]:
         try:
             item = source[number]
         except (IndexError, StopIteration) as error:
-            kind = IndexError if isinstance(error, IndexError) else RuntimeError  # no generator raises StopIteration
+            # A generator may not raise StopIteration.
+            kind = IndexError if isinstance(error, IndexError) else RuntimeError
             raise kind(f"record {number:,} of {an(type(source).__name__)} of {n:,}: {error!r}") from error
         yield item
         item = None  # frees the record before the next one is made

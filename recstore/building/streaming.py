@@ -114,10 +114,10 @@ def _stream_pairs(pairs: Any, factory: int, options: Options) -> native.Segment:
     except BaseException as error:
         _abort(builder, error, options)
         raise
-    dead = sum(segment.record_bytes(1, r) for r in dead_keys)
-    dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
-    order = 8 * (segment.records - len(dead_values)) if 10 * len(dead_values) > segment.records else 0
-    if 10 * max(dead, order) <= segment.nbytes:
+    dead_bytes = sum(segment.record_bytes(1, r) for r in dead_keys)
+    dead_bytes += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
+    order_bytes = 8 * (segment.records - len(dead_values)) if 10 * len(dead_values) > segment.records else 0
+    if 10 * max(dead_bytes, order_bytes) <= segment.nbytes:
         return segment
     second_options = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
     second_options.target, second_options.without = options.target, options.without

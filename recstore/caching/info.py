@@ -53,9 +53,9 @@ class CacheInfo:
         slots: the number of int keys; None for other keys.
         filled: the number of values.
         nbytes: the bytes of the values.
-        table_bytes: the bytes of the table that finds them.
+        table_bytes: the bytes of the table that locates the values.
         limit: the most bytes of values.
-        processes: a CacheUse for each process that has used the cache.
+        processes: a CacheUse for each process that has used the cache, up to 512.
     """
 
     __slots__ = ("filled", "fingerprint", "limit", "name", "nbytes", "path", "processes", "slots", "table_bytes")
@@ -74,7 +74,7 @@ class CacheInfo:
             setattr(self, name, value)
 
     def since(self, before: CacheInfo) -> CacheInfo:
-        """A CacheInfo with the counts since `before`, which may be the info at the start of an epoch.
+        """This info with only the counts since `before`, such as the info at the start of an epoch.
 
         >>> import recstore
         >>> with recstore.cache("doctest", slots=9, limit="1MB") as cache:

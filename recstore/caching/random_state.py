@@ -1,5 +1,5 @@
-"""Keeps the state of the random number generators over a call, so that it is the same whether the call was made or its
-result came from a cache."""
+"""Keeps the state of the random number generators across a call, so that it is the same whether the call was made or
+its result came from a cache."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MT19937_BYTES = 4 * 624 + 4
-# The last state of numpy that was read, as `(memory of the generator, state)`. The memory is None if it does not have
+# The state of numpy that was read last, as `(memory of the generator, state)`. The memory is None if it does not have
 # the whole state.
 _last: tuple[bytes | None, Any] = (None, None)
 
 
 @contextmanager
 def restored() -> Iterator[list[str]]:
-    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the list
-    with the generators that were used. Leaves out a module that is not loaded yet, because nothing has seeded it."""
+    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the
+    yielded list with the names of those that were used. Leaves out a module that is not loaded yet, because nothing has
+    seeded it."""
     used: list[str] = []
     numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     of_random = random.getstate()
@@ -44,7 +45,7 @@ def restored() -> Iterator[list[str]]:
 
 def _memory_of(numpy: Any) -> bytes | None:
     """The memory of numpy's global generator. Reading it takes a hundredth of the time of get_state(). None for numpy
-    before 1.24, and if the program has replaced the default generator."""
+    before 1.24, and if the program has set another kind of generator."""
     if not hasattr(numpy, "get_bit_generator"):
         return None
     generator = numpy.get_bit_generator()

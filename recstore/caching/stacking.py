@@ -18,7 +18,7 @@ UNREADABLE = CorruptError, UntrustedError  # the errors of values that can be ma
 
 
 def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, out: Any) -> Any:
-    """See `Cache.get_many`. Hits are copied before `make` runs."""
+    """See `Cache.get_many`."""
     if not keys:
         raise ValueError("no keys to stack: the shape of the values is unknown")
     if make is not None and cache._strict:
@@ -42,8 +42,8 @@ def stacked(cache: Cache, keys: list[Any], make: Callable[[Any], Any] | None, ou
 
 
 def _hits(file: CacheFile, keys: list[Any], makes: bool, out: Any) -> tuple[Any, Any, list[int]]:
-    """`(result, rows, positions of the misses)`. `result` is `out` or a new array, with the hits; `rows` is as in
-    `_fitting`. Both are None without a hit."""
+    """`(result, rows, positions of the misses)`. `result` is `out` or a new array, filled with the hits; `rows` is
+    as in `_fitting`. Both are None without a hit."""
     with file.locate(keys) as batch:
         if batch.misses and not makes:
             raise KeyError(keys[batch.misses[0]])
@@ -121,7 +121,7 @@ def _put_row(out: Any, i: int, value: Any, key: Any) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, including their arrays. A NaN equals a NaN."""
+    """Whether two values are equal, including arrays, types and the order of keys. A NaN equals a NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

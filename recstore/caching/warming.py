@@ -1,4 +1,4 @@
-"""Fills a cache before it is used, in this process or in several."""
+"""Fills a cache before it is used, in this process or in workers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _run_chunks(cache: Cache, chunks: Iterator[list[Any]], make: Callable[[Any],
 
 
 def fill(cache: Cache, make: Callable[[Any], Any], keys: list[Any]) -> int:
-    """Makes the missing values of some keys, in a worker if there are any. Returns the number of keys."""
+    """Makes the missing values of some keys. Runs in the workers, if there are any. Returns the number of keys."""
     for key in keys:
         try:
             has_value = key in cache

@@ -33,7 +33,7 @@ def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) 
     read = trials.run("reading records", {**task, "n_rows": options.n_rows})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
-    cut, n_rows = "", demo.fitting(read["count"], read, options.workers, 17)
+    cut, n_rows = "", demo.fitting(read["count"], read, options.workers, packed_copies=17)
     if n_rows < read["count"]:
         cut = f"the first {n_rows:,} of {read['count']:,}: containers of more records do not fit in the free memory"
         read = trials.run("reading records", {**task, "n_rows": n_rows})

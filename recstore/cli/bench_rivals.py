@@ -60,7 +60,7 @@ class Resident(Rival):
 
 
 class NumpyPickle(Rival):
-    """mmengine's BaseDataset: one uint8 array of pickles and their end offsets."""
+    """mmengine's BaseDataset: a uint8 array of all pickles, and an array of their end offsets."""
 
     name: str = "numpy+pickle"
     needs: tuple[str, ...] = ("numpy",)
@@ -141,5 +141,5 @@ class Recstore(Rival):
         return recstore.RecordList(records)
 
 
-# The rivals take turns in this order. Rivals that are compared by ratio are neighbors, so noise affects both.
+# The rivals take turns in this order. TorchPickle and Recstore are neighbors, so that noise hardly affects their ratio.
 EVERY: tuple[type[Rival], ...] = (Resident, NumpyPickle, Msgspec, TorchPickle, Recstore)

@@ -28,7 +28,7 @@ SEED, HOT, BATCH = 2017, 1000, 256
 KINDS = ("random", "hot", "batch")
 FLOOR, DECODE = "floor", "msgspec decode"
 _FLOOR_RECORDS = 16  # the number of records that the floor copies in rotation
-_PASS_NS = 250_000_000  # the most time for one pass over a rival; a slow rival makes fewer reads
+_PASS_NS = 250_000_000  # the most time for a pass of over 200 reads; a slow rival gets fewer reads
 
 
 class WrongAnswer(AssertionError):
@@ -74,14 +74,14 @@ def clock(call: Callable[..., object], *arguments: Any) -> int:
 
 def orders(count: int, reads: int) -> dict[str, array[int]]:
     """Two orders of equal length: distinct random indices over the whole store, and repeated reads of a thousand
-    records that stay in the cache."""
+    records that stay in the CPU cache."""
     sample = random.Random(SEED).sample(range(count), min(reads, count))
     hot = itertools.islice(itertools.cycle(sample[:HOT]), len(sample))
     return {"random": array("q", sample), "hot": array("q", hot)}
 
 
 def _check_answers(container: Any, records: Sequence[Any], rival: type[rivals.Rival], checks: int) -> None:
-    """Raises WrongAnswer unless a sample of records, the first and the last included, is the same."""
+    """Raises WrongAnswer unless the container returns a sample of the records, including the first and the last."""
     rng = random.Random(SEED + 1)
     sample = sorted({0, len(records) - 1, *rng.sample(range(len(records)), min(checks, len(records)))})
     each = [container[index] for index in sample]
@@ -93,7 +93,7 @@ def _check_answers(container: Any, records: Sequence[Any], rival: type[rivals.Ri
 
 def build(rival: type[rivals.Rival], records: list[Any], checks: int = 2000) -> tuple[Any, float]:
     """Builds a rival and checks its answers: `(container, seconds)`. Raises Absent if the rival is not installed or
-    cannot hold the records. The exceptions of this package stay as they are."""
+    cannot hold the records. Exceptions of Recstore itself propagate."""
     if rival is rivals.Resident:
         return records, 0.0
     try:
@@ -163,8 +163,8 @@ def _limits(records: Sequence[Any], order: array[int]) -> dict[str, tuple[Any, l
         encoded = {index: encode(records[index]) for index in set(order)}
         limits[DECODE] = decode, [encoded[index] for index in order]
     with contextlib.suppress(TypeError, ValueError, RecursionError):
-        # The floor copies a few hot records again and again. They must stay in the cache, but a single record would
-        # train the branch predictor.
+        # The floor copies a few hot records again and again. They must stay in the CPU cache, but a single record
+        # would train the branch predictor.
         hot = [native.rebuild(records[index]) for index in order[:HOT]]
         times = max(1, len(order) // len(hot))
         groups = (hot[at : at + _FLOOR_RECORDS] for at in range(0, len(hot), _FLOOR_RECORDS))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """The arguments of the command."""
+    """Adds the command to the parser."""
     build = commands.add_parser(
         "build",
         help="make a store from files",

@@ -41,7 +41,7 @@ def run(kind: str | None, path: str | None, records: int | None, workers: int) -
         return status
     print()
     print(legend(rows))
-    print(_sentence(rows, workers))
+    print(_comparison(rows, workers))
     print(f"Took {time.monotonic() - begin:.0f} s.")
     print("On your own records: recstore demo --coco FILE, --paths FILE or --jsonl FILE.")
     return 0
@@ -95,7 +95,7 @@ def row(trials: Trials, container: str, method: str, common: _Row) -> _Row:
 
 def fitting(most: int, read: _Row, workers: int, packed_copies: int = 0) -> int:
     """The number of records, at most `most`, that the free memory can hold: as a list with copies in all workers, and
-    as a list beside `packed_copies` packed copies in one process."""
+    as a list beside `packed_copies` packed copies in one process. Raises TrialError if neither `most` nor 1,000 fit."""
     free = process_memory.available()
     # A list takes about four times the packed bytes; pickling it needs as much again.
     packed = read["size"] / read["count"]
@@ -127,7 +127,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def legend(rows: list[_Row]) -> str:
-    """Explains the columns."""
+    """The text that explains the columns."""
     text = (
         "data: its bytes; for the list, the growth of its process. ns/record: random order, one process.\n"
         "total PSS: parent, workers and helpers, plus unmapped pages of the segment, after a full pass in every\n"
@@ -138,7 +138,7 @@ def legend(rows: list[_Row]) -> str:
     return text
 
 
-def _sentence(rows: list[_Row], workers: int) -> str:
+def _comparison(rows: list[_Row], workers: int) -> str:
     first = rows[0]["method"]
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():

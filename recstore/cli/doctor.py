@@ -35,7 +35,7 @@ def examine(system: System, folder: str | None = None) -> dict[str, Finding]:
 
 
 def run(system: System, folder: str | None = None, as_json: bool = False) -> int:
-    """Runs all checks and prints them. The exit status is 1 if a check finds a problem."""
+    """Runs all checks and prints their findings. The exit status is 1 if a check finds a problem."""
     findings = examine(system, folder)
     worst = max((finding.verdict for finding in findings.values()), key=VERDICTS.index)
     checks = [{"check": name, **dataclasses.asdict(finding)} for name, finding in findings.items()]

@@ -66,7 +66,7 @@ def open_files(system: System) -> Finding:
 
 
 def start_method(system: System) -> Finding:
-    """The default of multiprocessing, and so of DataLoader."""
+    """The default start method of multiprocessing and of DataLoader."""
     method, version = system.start_method, ".".join(map(str, system.version))
     handles = (
         "a worker imports the main module again and receives each store as a handle of a few hundred bytes. Put code"

@@ -44,7 +44,7 @@ FORMATS = tuple(dict.fromkeys(_BY_SUFFIX.values()))
 STORE_HELP = "a named store or the file of a saved store (./x is always a file)"
 FINGERPRINT_HELP = "which store, if several share the name"
 DIR_HELP = "the folder of named stores (default: RECSTORE_DIR or /dev/shm)"
-# The options of the readers, and the formats that have each of them.
+# The options of the readers, with the formats that each option applies to.
 _OPTIONS = {
     "records": ("json",),
     "entries": ("json",),
@@ -157,7 +157,7 @@ def names(text: str) -> list[str]:
 
 
 def count(text: str, least: int = 0) -> int:
-    """An integer of at least `least`; may have underscores."""
+    """An integer of at least `least`, from text that may have underscores."""
     try:
         number = int(text.replace("_", ""))
     except ValueError:
@@ -191,7 +191,7 @@ def _dtypes(text: str) -> str | dict[str, str]:
 
 def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> Source[Any]:
     """The Source that reads a path, or a list of paths and patterns, with the options of `add_reading`. Raises Usage
-    for an option that the format does not have, and the reader's errors."""
+    for an option that the format does not have, Refused for a store, and the reader's errors."""
     form = form or options.format or _common(paths)
     chosen = {}
     for option, formats in _OPTIONS.items():
@@ -211,20 +211,21 @@ def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> 
     if form == "tsv":
         chosen.setdefault("delimiter", "\t")
     with explained():
-        made: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
-        return made
+        result: Source[Any] = getattr(sources, {"text": "lines", "tsv": "csv"}.get(form, form))(paths, **chosen)
+        return result
 
 
 def read(paths: Any, options: argparse.Namespace, form: str | None = None, **build_options: Any) -> Any:
-    """Builds a store of the records of files. `source` takes all arguments except `build_options`."""
-    made = source(paths, options, form)
+    """Builds a store, with `build_options`, of the records of files. The other arguments are those of `source`."""
+    records = source(paths, options, form)
     with explained():
-        return (recstore.RecordDict if made.pairs else recstore.RecordList)(made, **build_options)
+        return (recstore.RecordDict if records.pairs else recstore.RecordList)(records, **build_options)
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Makes errors name options of the command instead of Python arguments. Built-in errors become Usage or Refused."""
+    """Makes errors name options of the command instead of Python arguments. Built-in errors except OSErrors become
+    Usage or Refused."""
     try:
         yield
     except recstore.errors.InputError as error:
@@ -250,7 +251,7 @@ def _flag(match: re.Match[str]) -> str:
 
 
 def _common(paths: Any) -> str:
-    """The format of all paths. Raises Usage if they do not have the same one."""
+    """The common format of the paths. Raises Usage if their formats differ or are unknown."""
     forms: dict[Any, str] = {}
     for path in paths if isinstance(paths, list) else [paths]:
         forms.setdefault(format_of(path), path)

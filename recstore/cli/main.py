@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status: 1 after an error, which is one line on standard error; 2 for wrong
-    usage."""
+    """Runs the command and returns its exit status: 1 after an error, printed as one line on standard error; 2 for
+    wrong usage."""
     _open_standard_streams()
     options = _parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):

@@ -1,10 +1,10 @@
 """Reads the records of the demo and the benchmark from the user's file, or describes the files of this Python
 installation.
 
-One process reads the records and writes them to a pool file; the measured processes load them from it. So the memory
-for reading a large JSON file is freed when the reading process ends, and each measured process creates fresh objects,
-like a program that loads metadata. The pool file has the length of each record, then the record: marshalled, or pickled
-if marshal cannot write it (dates and decimals of a Parquet file).
+One process reads the records and writes them to a pool file; the measured processes load them from it. The memory for
+reading a large JSON file is freed when the reading process ends, and each measured process creates fresh objects, like
+a program that loads metadata. In the pool file, each record follows its length: marshalled, or pickled if marshal
+cannot write it (dates and decimals of a Parquet file).
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def installed_files() -> Iterator[dict[str, Any]]:
 
 
 def of_file(path: str, options: argparse.Namespace) -> Iterator[Any]:
-    """The records of a file, or the entries of a mapping. `options` has the options of files.add_reading."""
+    """The records of a file, or the entries of a mapping. `options` has options of files.add_reading, such
+    as `format`."""
     with recstore.open(path) if options.format == "recs" else files.read(path, options, compression="none") as store:
         pairs = store.items() if isinstance(store, recstore.RecordDict) else None
         records = store if pairs is None else ({"key": key, "value": value} for key, value in pairs)
@@ -113,8 +114,8 @@ def read_any(path: str, form: str, where: str | None = None, n_rows: int | None 
 
 
 def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
-    """`(description, key, entries)` of a JSON file: the key of its longest list; without a list, the entries of its
-    object."""
+    """`(description, records, entries)` of a JSON file: the options that read its longest list, or without a list the
+    entries of its object."""
     (file,) = inputs.resolve(path)
     first, containers = json_files.survey(file)
     if first == ord("["):
@@ -131,7 +132,7 @@ def _longest(path: str) -> tuple[str, tuple[str, ...] | None, bool]:
 
 
 def write_pool(records: Iterable[Any], path: str) -> tuple[int, int]:
-    """Write a pool file and return `(number of records, their bytes)`."""
+    """Writes a pool file and returns `(number of records, their bytes)`."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:

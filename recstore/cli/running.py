@@ -40,19 +40,19 @@ class Trials:
         self._interrupted: float | None = None  # time.monotonic() at the first signal
 
     def interrupt(self, *_: object) -> None:
-        """Handle SIGINT and SIGTERM."""
+        """Handles SIGINT and SIGTERM."""
         if self._interrupted is None:
             self._interrupted = time.monotonic()
             if self._process is not None:
                 self._process.terminate()
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come."""
+        """Raises KeyboardInterrupt if a signal has come."""
         if self._interrupted is not None:
             raise KeyboardInterrupt
 
     def run(self, label: str, task: dict[str, Any]) -> dict[str, Any]:
-        """Run a task in its own process, show its stages and return its result. Raises TrialError."""
+        """Runs a task in its own process, shows its stages and returns its result. Raises TrialError."""
         self.check()
         result: dict[str, Any] | None = None
         failure = None
@@ -92,11 +92,11 @@ class Trials:
         return result
 
     def say(self, text: str) -> None:
-        """Print a line of the result at once."""
+        """Prints a line of the result at once."""
         print(text, flush=True)
 
     def _show(self, stage: str) -> None:
-        """Print a stage to standard error; on a terminal, the next stage overwrites it."""
+        """Prints a stage to standard error; on a terminal, the next stage overwrites it."""
         if sys.stderr.isatty():
             print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
         elif stage:
@@ -122,7 +122,7 @@ class Trials:
 
 
 def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start the process of a trial, with SIGINT blocked: a terminal sends Ctrl-C to the whole group, and a starting
+    """Starts the process of a trial, with SIGINT blocked: a terminal sends Ctrl-C to the whole group, and a starting
     Python would print a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -132,8 +132,8 @@ def _start(task: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def measured(command: str, measure: Callable[[Trials, str], _T]) -> tuple[_T, int] | tuple[None, int]:
-    """Run `measure(trials, pool)` with Trials and the path of the pool file. Returns its result and exit status 0. On a
-    failure, prints one line on standard error and returns None and the exit status: 1, or 130 after a signal."""
+    """Runs `measure(trials, pool)` with Trials and the path of the pool file. Returns its result and exit status 0. On
+    a failure, prints one line on standard error and returns None and the exit status: 1, or 130 after a signal."""
     trials = Trials()
     # A shell starts a background job with SIGINT ignored; it stays ignored.
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]

@@ -48,13 +48,13 @@ def to_json(value: object) -> str:
 
 
 def show(as_json: bool, result: object, text: str) -> int:
-    """Print the result of a command, as JSON or as text without control characters. Returns the exit status 0."""
+    """Prints the result of a command, as JSON or as text without control characters. Returns the exit status 0."""
     print(to_json(result) if as_json else safe_text(text))
     return 0
 
 
 def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
-    """A value as one line that is safe for a terminal: bounded at every level, without control characters."""
+    """A value as one line that is safe for a terminal: cut short at every level, without control characters."""
     from recstore import Record
 
     if isinstance(value, str):

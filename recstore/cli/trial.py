@@ -38,13 +38,13 @@ LOADER = "DataLoader"
 
 
 def say(**message: Any) -> None:
-    """Send a message, one JSON line, to the command. If the command stops reading, SIGPIPE ends this process."""
+    """Sends a message, one JSON line, to the command. If the command stops reading, SIGPIPE ends this process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """The entry point: run the task that the first argument describes, as JSON; its "what" is a key of _TASKS."""
+    """The entry point: runs the task that the first argument describes in JSON; its "what" is a key of _TASKS."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles Ctrl-C and ends this process
     signal.signal(signal.SIGTERM, _stop)
@@ -66,7 +66,7 @@ def _stop(*_: object, owner: int = os.getpid()) -> None:
 
 
 def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Run a task. Return the last message, with its result or its error, and the exit status."""
+    """Runs a task. Returns the last message, with its result or its error, and the exit status."""
     try:
         return {"result": _TASKS[task.pop("what")](**task)}, 0
     except sources.SourceError as error:
@@ -81,20 +81,20 @@ def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def prepare(kind: str | None, path: str | None, pool: str) -> dict[str, Any]:
-    """Read the source into the pool file."""
+    """Reads the source into the pool file."""
     count, size = sources.write_pool(sources.read(kind, path), pool)
     return {"count": count, "size": size}
 
 
 def prepare_file(path: str, form: str, where: str | None, n_rows: int | None, pool: str) -> dict[str, Any]:
-    """Read the user's file into the pool file."""
+    """Reads the user's file into the pool file."""
     source, records = sources.read_any(path, form, where, n_rows)
     count, size = sources.write_pool(records, pool)
     return {"count": count, "size": size, "source": source}
 
 
 def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
-    """Measure reads and sizes of all rivals over the records of the pool, and the bytes of each field in recstore."""
+    """Measures reads and sizes of all rivals over the records of the pool, and the bytes of each field in recstore."""
     import recstore
     from recstore.cli import bench_rivals, bench_timing
 
@@ -113,7 +113,7 @@ def bench(pool: str, reads: int, repeats: int) -> dict[str, Any]:
 def row(
     container: str, method: str, workers_n: int, pool: str, count: int, resample: bool, weigh: bool
 ) -> dict[str, Any]:
-    """Measure a container: build it from the pool, read it in random order, and read it in workers."""
+    """Measures a container: builds it from the pool, reads it in random order, and reads it in workers."""
     segments_before = process_memory.segments()
     before = process_memory.usage()
     say(stage="building")
@@ -154,7 +154,7 @@ def _build(container: str, fresh: Iterable[Any]) -> Any:
 
 def _pickled_size(records: object) -> int:
     """The bytes of a pickle, as sent to a spawned worker. Counts them without keeping them: the pickle of a list would
-    double this process."""
+    double the memory of this process."""
     sizes = array("q")
     counter: Any = types.SimpleNamespace(write=lambda data: sizes.append(memoryview(data).nbytes))
     with warnings.catch_warnings():

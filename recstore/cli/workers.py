@@ -49,7 +49,7 @@ def shuffled(count: int, seed: int) -> Iterator[int]:
 
 
 def touch(record: object) -> None:
-    """Reference each value of a record, as a transform does, and so write its reference count."""
+    """References each value of a record, as a transform does, which writes its reference count."""
     if isinstance(record, dict):
         for _ in record.values():
             pass
@@ -84,7 +84,7 @@ def _work(records: Any, seed: int, pipe: Connection, parent: int | None) -> None
 def full_pass(
     records: Any, method: str, workers: int, segments: dict[Identity, int] | tuple[()] = ()
 ) -> dict[str, Any]:
-    """Read every record in each worker. The result has `first_s` (the longest time from start to first record),
+    """Reads every record in each worker. The result has `first_s` (the longest time from start to first record),
     `pass_s` (the slowest pass) and the keys of memory_of."""
     context: Any = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()

@@ -36,7 +36,7 @@ class RecordsOf:
         @property
         def _records(self) -> RecordList[Any]: ...
 
-    if not TYPE_CHECKING:  # or checkers would accept every name
+    if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             more = foreign_names().of_values(name, "x[:]")
@@ -60,13 +60,13 @@ class InNotebooks:
 
 
 class _ContainerType(ABCMeta):
-    """The metaclass of the containers. Its errors suggest our constructor for a constructor of another library. It
+    """The metaclass of the containers. Its errors suggest our constructor in place of another library's. It
     derives from ABCMeta so that a class may inherit from a container and from an abstract class."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
-    if not TYPE_CHECKING:  # or checkers would accept every name
+    if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
         def __getattr__(cls, name: str) -> NoReturn:
             hint = "" if name.startswith("_") else foreign_names().of_constructor(name)
@@ -95,7 +95,7 @@ class Container(InNotebooks, metaclass=_ContainerType):
 
         return types.GenericAlias(cls, item)
 
-    if not TYPE_CHECKING:  # or checkers would accept every name
+    if not TYPE_CHECKING:  # otherwise type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             hint = self._instead.get(name)
@@ -134,9 +134,9 @@ class Container(InNotebooks, metaclass=_ContainerType):
         """Unmaps the shared memory of the store in this process. Later reads of this store, of its views and of other
         objects over the same bytes raise ClosedError. A second call does nothing.
 
-        A view closes all stores that it reads, and its index arrays. Running calls of other threads finish first. While
-        arrays read with ``arrays="view"`` are alive, it raises BusyError and closes nothing. Safe from several threads
-        at once.
+        A view closes all stores that it reads, and its index arrays. Running calls of other threads finish first.
+        Raises BusyError and closes nothing while arrays read with ``arrays="view"`` are alive. Safe from several
+        threads at once.
         """
         segments = [segment for segment in self.segments if not segment.closed]
         native.close_all([*segments, *(segment for shards in self.sets for segment in shards.segments())])
@@ -208,8 +208,8 @@ class Container(InNotebooks, metaclass=_ContainerType):
 def bounds(start: SupportsIndex, stop: SupportsIndex, n: int) -> tuple[int, int]:
     """The range ``(first, end)`` that the arguments `start` and `stop` of ``index`` select of `n` items. As in
     ``list.index``, they cannot be None."""
-    first, last, _ = slice(operator.index(start), operator.index(stop)).indices(n)
-    return first, last
+    first, end, _ = slice(operator.index(start), operator.index(stop)).indices(n)
+    return first, end
 
 
 def index_in(values: Any, value: object, start: SupportsIndex, stop: SupportsIndex) -> int:

@@ -88,8 +88,8 @@ def strings(text: Buffer, offsets: NDArray[np.int64]) -> NDArray[Any]:
     """Texts as an array of numpy's StringDType, or of objects if numpy lacks it.
 
     numpy makes strings from fixed-width bytes in half the time that it needs for str objects, which would have to be
-    made first. The bytes are made for some hundred texts at a time, in rows as wide as the longest of them. Fixed-width
-    bytes lose NULs at the end, so texts with a NUL are converted as str objects.
+    made first. The bytes are made for up to 512 texts at a time, in rows as wide as the longest of them. Fixed-width
+    bytes lose NULs at the end, so if any text has a NUL, all are converted as str objects.
     """
     dtype = _string_dtype()
     if dtype is None:
@@ -148,7 +148,7 @@ def _no_lists(array: NDArray[Any], ragged: bool | None) -> NDArray[Any]:
 
 
 def _lists(array: NDArray[Any], offsets: NDArray[np.int64], ragged: bool | None, where: _Where) -> _Column:
-    """Rows, or values and offsets. Without `ragged`, rows if all lists have one length."""
+    """Rows, or values and offsets. If `ragged` is None, rows if all lists have one length."""
     n = len(offsets) - 1
     first = int(offsets[1]) if n else 0
     alike = int(offsets[-1]) == n * first and bool((offsets[1:] - offsets[:-1] == first).all())
@@ -207,7 +207,8 @@ def _brief(value: object) -> str:
 
 
 def _from_numbers(values: list[Any]) -> NDArray[Any]:
-    """An array of numbers that keeps every int: an array of objects if ints beyond 2^53 are mixed with floats."""
+    """An array of numbers that keeps every int: of objects if ints fit no int dtype, or if ints beyond 2^53 are mixed
+    with floats."""
     types = set(map(type, values))
     if float in types:
         exact = all(type(value) is float or -_EXACT <= value <= _EXACT for value in values)

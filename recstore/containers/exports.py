@@ -1,4 +1,4 @@
-"""Exports to libraries of tables. The methods import `recstore.sources` when they are called."""
+"""Exports to table libraries. The methods import `recstore.sources` when they are called."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class TableExports:
         """A PyCapsule with an Arrow C stream of the records, as used by ``pyarrow.table(x)`` and DuckDB's ``select ...
         from x``.
 
-        Batches of up to 65,536 records are made on demand, without Python objects and without the GIL. The types come
-        from the blocks that the view reads, so parts of a store have one schema. A record without a key, or with None,
-        gives null; a record that is None gives a row of nulls. `requested_schema` changes the widths of integers, text
-        and lists where no value can be lost, and is ignored elsewhere.
+        Batches of up to 65,536 records are made on demand, without Python objects and without the GIL, unless only
+        Python can read some values, such as enums. The types come from the blocks that the view reads, not from single
+        records, so parts of a store usually have one schema. A record without a key, or with None, gives null; a record
+        that is None gives a row of nulls. `requested_schema` changes the widths of integers, text and lists where no
+        value can be lost, and is ignored elsewhere.
 
-        A batch has private memory and outlives the store. A stream keeps the store; after the store is closed, its next
-        batch is an error. Only one thread at a time may use a stream; each thread may use its own.
+        A batch has private memory and outlives the store. A stream keeps the store alive; if the store is closed, the
+        next batch of the stream is an error. Only one thread at a time may use a stream; each thread may use its own.
 
-        Raises TypeError for a field without an Arrow type, which it names. An error of reading a record is an error of
-        the stream.
+        Raises TypeError for a field without an Arrow type, with its name. An error while reading a record is an error
+        of the stream.
         """
         from recstore.sources import arrow_out
 
@@ -43,7 +44,7 @@ class TableExports:
         them. A record without the key, or with None, gives null. Columns are made without Python objects, except in
         tables with values that only Python can read, such as enums.
 
-        Raises TypeError for a field of several types, which it names, and for keys that are not str; ValueError for
+        Raises TypeError for a field of several types, with its name, and for keys that are not str; ValueError for
         text with a lone surrogate, for an int beyond 2^53 among floats and for the wrong number of `names`; ImportError
         without pyarrow. Safe from several threads at once.
 

@@ -22,8 +22,8 @@ _MISSING = object()
 
 def require(records: RecordList[Any], names: Sequence[Any], sets: bool = False) -> None:
     """Raises KeyError for the first of `names` that no record of the stores behind `records` has. A name is an argument
-    of `RecordList.field`. Other shards of a set may have a field, so a set is checked only with `sets`, and then only
-    in its open shards."""
+    of `RecordList.field`. A shard that is not open may have the field, so a set is checked only with `sets`, and then
+    only in its open shards."""
     if records.detached is not None or records.selection is None or type(records.projection) is native.GroupProjection:
         return
     if sets or not records.selection.sets():

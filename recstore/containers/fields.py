@@ -22,7 +22,7 @@ __all__ = ["FieldView"]
 _OF_ARRAYS = "all any argmax argmin argsort astype clip cumsum dtype max mean min nonzero prod round size std sum var"
 _OF_SERIES = "between describe dropna fillna isin isna isnull median notna notnull nunique quantile str unique"
 # The operators that numpy applies to each value. A field is a list, so they refuse a value that is not a list:
-# `x[x.field("label") == 1]` would read record 0.
+# `x[x.field("label") == 1]` would be `x[False]`, which is record 0.
 _SIGNS = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "add": "+", "sub": "-", "mul": "*",
     "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&", "or": "|", "xor": "^",
@@ -70,14 +70,15 @@ class FieldView(RecordView):
                 ValueError if lengths differ. None: ``(values, offsets)`` if lengths differ, else rows.
             copy: True: an array with private memory. None: a read-only array over the shared bytes if they have the
                 form of an array, else a copy. While such an array is alive, the memory stays mapped and the store
-                cannot be closed. False: the same, but ValueError instead of a copy. The shared bytes have the form of
+                cannot be closed. False: as None, but ValueError instead of a copy. The shared bytes have the form of
                 an array if the store has one block with rows of one size and the field is a float, an int stored in 64
                 bits, or a list of a fixed number of these; ``info()`` names such fields.
 
         Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
         more bits, the column is uint64, or else object; it is object, too, if an int beyond 2^53 is among floats, which
         would round it. Lists of one length give one row each. Nested lists and arrays of one shape are stacked. Text
-        gives numpy's StringDType, or object if numpy lacks it. Other values give an object array.
+        gives numpy's StringDType, or object if numpy lacks it. Numpy scalars of one type keep it. Other values give an
+        object array.
 
         Raises:
             KeyError: a record lacks the field.
@@ -114,8 +115,8 @@ class FieldView(RecordView):
         return columns.from_values(values, ragged, where)
 
     def _chosen(self, indices: Indices | None) -> tuple[RecordView, Any, Any]:
-        """`(view, positions, numbers)`: the items at `positions` in `view`, None for all of them; `numbers` are their
-        positions in this view, None for all records."""
+        """`(view, positions, numbers)` of the chosen records: their positions in `view`, None for all of it, and their
+        numbers in this view, None for all of it."""
         self._require()
         n = len(self)
         if indices is None:
@@ -174,7 +175,7 @@ def _operator(name: str, sign: str) -> Callable[[FieldView, Any], Any]:
         if isinstance(other, (list, native.Records)) or kind.__module__ == "numpy" or hasattr(kind, "__array_ufunc__"):
             return NotImplemented if of_lists is None else of_lists(self, other)
         is_plain = isinstance(other, (int, float, complex, str))
-        # As a list, a field repeats, and differs from a value of any other kind.
+        # As a list, a field is repeated by an integer, and equals no value of another kind.
         if sign == "*" and hasattr(kind, "__index__") or sign in ("==", "!=") and not is_plain:
             return of_lists(self, other)
         field = f"x.field({self.name!r})"

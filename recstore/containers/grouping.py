@@ -1,5 +1,5 @@
-"""The RecordDicts of `index_by` and `group_by`. They use the indexes that are saved with a store. Without a saved index
-they make key indexes and row numbers, and copy no records."""
+"""Makes the RecordDicts of `index_by` and `group_by` from the indexes that are saved with a store. Without a saved
+index it makes key indexes and row numbers. It copies no records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def group_by(x: RecordList[Any], key: Any, default_factory: type | None = None) 
 
 def rows_of(field: FieldView[Any]) -> tuple[RecordView[Any], native.Blob | None, native.Blob | None, int]:
     """`(keys, starts, rows, width)` of the groups of records with the same value of a field. `keys` has the value of
-    each group. `starts` and `rows` are Blobs of numbers of `width` bytes, or None, as GroupProjection takes them.
+    each group. The others are arguments of GroupProjection: Blobs of numbers of `width` bytes; `rows` may be None.
     Raises the exceptions of RecordList.group_by."""
     projection = field.projection
     if isinstance(projection, native.FieldProjection) and projection.base is None:
@@ -76,8 +76,8 @@ def _rows(x: RecordList[Any], groups: native.KeyGroups) -> tuple[native.Blob, na
 
 
 def _saved(x: RecordList[Any], kind: int, key: Any) -> native.SavedIndex | None:
-    """The SavedIndex by a field; None if there is none, or if `x` does not read all records of one store, whole or
-    lazily."""
+    """The SavedIndex by a field. None if there is none, if `key` is a function, or if `x` does not read all records of
+    one store, whole or lazily."""
     if callable(key) or not (x.projection is None or x.projection == native.lazy_of(None)):
         return None
     return _saved_by(x, kind, native.Path(key))

@@ -94,9 +94,9 @@ class StoreInfo:
         blocks: the number of blocks.
         trees: a `(records, bytes, root)` for each schema tree, the tree with the most records first.
         kept_bytes: the private memory that the build left in this process; None if another process built the store.
-        huge_bytes: the bytes of this process's mapping in huge pages; None if the system does not have the number.
+        huge_bytes: the bytes of this process's mapping in huge pages; None if the system does not report them.
         tables: the Tables that the nodes of the trees name by number.
-        zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
+        zero_copy: the names of the fields that ``to_numpy(copy=None)`` returns without a copy.
         indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
         fields: with ``info(fields=True)``, a :class:`recstore.containers.node_sizes.FieldSize` for the whole record,
             and then for each field. A field comes before the fields in it.
@@ -198,9 +198,9 @@ def describe_view(
     of all stores and of all shards, open or not."""
     pages = process_memory.HugePages()
     stores = tuple(describe(segment, segment.records, fields=fields, pages=pages) for segment in segments)
-    urls = [getattr(shards.opener, "where", None) for shards in sets]
-    known = tuple(dict.fromkeys(url for url in urls if url is not None))
-    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=known)
+    origins = [getattr(shards.opener, "where", None) for shards in sets]
+    manifests = tuple(dict.fromkeys(origin for origin in origins if origin is not None))
+    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=manifests)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +279,7 @@ def describe(
     pages: process_memory.HugePages | None = None,
 ) -> StoreInfo:
     """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
-    a mapping. With `fields`, it has the bytes of each field, and every record is read."""
+    a mapping. With `fields`, reads every record, and includes the bytes of each field."""
     totals: dict[int, list[int]] = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
@@ -406,7 +406,7 @@ _DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
 
 
 def _const_text(aux: bytes) -> list[str]:
-    """A short const str, such as the fixed parts of a concat."""
+    """The repr of a const str of at most 40 characters, as a list; empty for any other const."""
     return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
 
 

@@ -28,7 +28,7 @@ class FieldSize:
             The empty string stands for the whole record.
         depth: the number of fields around it; 0 for the whole record.
         nbytes: the bytes of its values, of the fields in it, and its share of the tables that its nodes name. Several
-            fields share the bytes of a table by their numbers of values in it, or of codes for a symbol table.
+            fields share a table in proportion to their values in it, and a symbol table in proportion to their codes.
         table_nbytes: the part of `nbytes` in tables.
         values: the number of its values.
         forms: the names of the nodes that store it, in all blocks.
@@ -145,10 +145,10 @@ class _Sizes:
         keys = key_names(aux, len(children)) if name == "struct" else []
         for at, child in enumerate(children):
             if keys:
-                more = self._field((*inner, keys[at]), depth + 1, run, child, scale)
+                child_sizes = self._field((*inner, keys[at]), depth + 1, run, child, scale)
             else:
-                more = self._walk(names, inner, depth, run, child, scale, name == "concat")
-            bits, tables = bits + more[0], tables + more[1]
+                child_sizes = self._walk(names, inner, depth, run, child, scale, name == "concat")
+            bits, tables = bits + child_sizes[0], tables + child_sizes[1]
         return bits, tables
 
 

@@ -42,23 +42,23 @@ def open(
     lazy: bool = False,
     options: dict[str, Any] | None = None,
 ) -> _Store:  # type: ignore[type-var]
-    """Opens a saved store or a set of shards as a RecordList or RecordDict, read-only and in constant time. The file is
-    not trusted: by default, nothing in it is imported or executed.
+    """Opens a saved store or a set of shards as a RecordList or RecordDict, read-only. By default, opening a file takes
+    constant time. The file is not trusted: by default, nothing in it is imported or executed.
 
     Args:
         path: a file that ``save`` wrote; or the folder or URL of a set of shards: ``"s3://bucket/train"`` for its
             newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which needs no network if it is cached.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, or
             with `lazy` all bytes of a shard file at its first read.
-        copy: copy the bytes into sealed memory, for a file that an untrusted process can still write.
+        copy: copy the bytes into sealed memory or a private file, because an untrusted process can still write it.
         classes: classes to trust in addition to registered ones: an iterable, or a mapping from the names in the file
             (``module.qualname``) to classes. An instance of another class is read as a :class:`recstore.Record`.
         allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
         limits: `(values, bytes)`, the most that one record may hold. By default this is 2**28 values and 4 GiB, and
             also at most 64 values and 1,024 bytes for each byte of the file.
-        arrays: "copy" or "view", as for RecordList; of integers held in fewer bits, "view" gives a read-only copy. If
-            the file of a view is truncated, reading the view ends the process: see `copy`.
-        cache: for a URL, a folder of yours on a local disk, by default RECSTORE_CACHE. Shards are fetched into it once.
+        arrays: "copy" or "view", as for RecordList; for integers stored in fewer bits, "view" gives a read-only copy.
+            If the file of a view is truncated, reading the view ends the process: see `copy`.
+        cache: for a URL, a private folder on a local disk, by default RECSTORE_CACHE. Shards are fetched into it once.
             Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do nothing.
         limit: the most bytes in the cache, such as "500GiB". The least recently used shards are removed.
         lazy: fetch each shard when its first record is read, instead of all of them now.

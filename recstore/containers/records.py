@@ -99,12 +99,12 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
             RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
         name: while this process has the store, other processes of this user open it with ``recstore.shared(name)``. The
-            system removes it when its last user closes it or exits. If several processes would build the same store,
+            store ends when its last user closes it or exits. If several processes would build the same store,
             use :func:`recstore.shared`.
         workers: the number of processes that make and compress the records. Use them for records that are costly to
             make. `records` is then an iterable of shards. A shard is an iterable that can be pickled: a range, or an
-            object whose ``__iter__`` opens a file; a generator cannot be pickled. The calling process stores the
-            records of a list or tuple itself. The store holds the records of the shards one after another; its bytes
+            object whose ``__iter__`` opens a file; a generator cannot be pickled. The calling process itself stores
+            a shard that is a list or tuple. The store holds the records of the shards one after another; its bytes
             depend on the shards, not on the number of workers. At most 32 MB of compressed records wait for an earlier
             shard, so use several shards for each worker. An exception of a shard is raised here. The processes have
             multiprocessing's default start method.
@@ -189,7 +189,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             from recstore.building import parallel_build
 
             return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
-        # The function may change its record. With map(), a StopIteration from it would end the records.
+        # The function may change its record. With the builtin map, its StopIteration would end the records.
         return RecordList((fn(record) for record in self._unwatched()), **options)
 
     # ---- Parts of records ----
@@ -256,8 +256,8 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
     def index_by(self, key: FieldName | Callable[[Any], Any]) -> RecordDict:
         """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
-        If several records have the same value, the last one counts, as in a dict comprehension. With an index by this
-        field that was saved with the store (see :meth:`save`) it takes constant time.
+        If several records have the same value, the last one counts, as in a dict comprehension. If an index by this
+        field is saved with the store (see :meth:`save`), this takes constant time.
 
         Raises KeyError for a record without the field, TypeError for a value that cannot be hashed. Safe from several
         threads at once.
@@ -273,7 +273,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         self, key: FieldName | Callable[[Any], Any], *, default_factory: type[Any] | None = None
     ) -> RecordDict:
         """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of its records, in their
-        order. With an index by this field that was saved with the store (see :meth:`save`) it takes constant time.
+        order. If an index by this field is saved with the store (see :meth:`save`), this takes constant time.
 
         Looking up a value that no record has raises KeyError. With ``default_factory=list`` the lookup gives ``[]``, as
         the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.

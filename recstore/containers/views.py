@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 class ListOperations(exports.TableExports):
-    """A mixin for RecordList and its views. The base class `native.Records` has length, indexing and iteration;
+    """A mixin for RecordList and its views. Their base class `native.Records` has length, indexing and iteration;
     `RecordList._derive` makes a view."""
 
     __slots__ = ()
@@ -177,7 +177,7 @@ class ListOperations(exports.TableExports):
     def _keys(self, key_or_field: Any) -> list[Any]:
         """A list of the keys of the records."""
         if callable(key_or_field):
-            return [key_or_field(record) for record in self._unwatched()]  # the keys live as long as the sort
+            return [key_or_field(record) for record in self._unwatched()]  # the caller holds all keys at once
         if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
             several = ": for several fields write a function, lambda record: (record['label'], record['id'])"
             raise TypeError(
@@ -317,7 +317,7 @@ class ListOperations(exports.TableExports):
 
 
 def _sizes(parts: Iterable[float], n: int) -> list[int]:
-    """The number of records of each part, of n in total."""
+    """The number of records in each part; n is the total."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)
@@ -358,9 +358,9 @@ def _count(part: Any) -> int | None:
 def _share(fraction: float, n: int) -> tuple[int, float]:
     """The whole number in ``fraction * n`` and the remainder, computed exactly: the product of floats may round up to
     the next whole number."""
-    up, down = fraction.as_integer_ratio()
-    whole, rest = divmod(up * n, down)
-    return whole, rest / down
+    numerator, denominator = fraction.as_integer_ratio()
+    whole, rest = divmod(numerator * n, denominator)
+    return whole, rest / denominator
 
 
 def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
@@ -376,7 +376,7 @@ def _rounded(shares: list[tuple[int, float]], n: int) -> list[int]:
 
 
 def _stratified(labels: Iterable[Any], sizes: list[int]) -> list[array[int]]:
-    """The ascending positions of each part. A part gets its exact share of each label, rounded down or up, and over all
+    """The ascending positions of each part. A part gets its exact share of each label to about one record, and over all
     labels exactly its size."""
     from array import array
 

@@ -27,18 +27,18 @@ def audit(
     """Measures the memory of a dataset: of each attribute, of its pickle for a worker, and of all processes together.
 
     It changes nothing. Of the code of the dataset, it runs only the pickling methods of classes. Sizes are distinct
-    memory: each object and each byte of an array counts once. To find the size of a value in shared memory it stores
-    the value, or a sample if it is long. It does not need torch.
+    memory: each object and each byte of an array counts once. To estimate sizes in shared memory, it stores
+    lists and dicts for a moment, or a sample of a long one. It does not need torch.
 
     Args:
-        dataset_or_loader: any object. A DataLoader supplies the number of workers and their start method.
+        dataset_or_loader: an object with data. A DataLoader supplies the number of workers and their start method.
         workers: the number of workers of each process. None: the DataLoader's, or else 1.
         ranks: the number of processes on this machine that hold such a dataset. None: LOCAL_WORLD_SIZE or WORLD_SIZE in
             the environment, or else 1.
         threshold: smaller values are not worth sharing, as in :func:`recstore.share_dataset`.
 
-    Returns a :class:`recstore.dataset.reports.Audit`, which prints as a table. Raises ValueError for a threshold that
-    is not a size, and for a negative number of workers or ranks below 1.
+    Returns a :class:`recstore.dataset.reports.Audit`, which prints as a table. Raises TypeError for an object without
+    data, such as a function, and TypeError or ValueError for a wrong argument.
 
     No other thread may change the dataset during a call. Several calls may run at once, even on one dataset.
 
@@ -98,7 +98,7 @@ def _sharing_notes(plan: Plan, chosen: list[Candidate], ranks: int, sent: int) -
 
 
 def _loader(value: object) -> dict[str, Any] | None:
-    """The attributes of a DataLoader; None for any other object. It checks their names, and so does not need torch."""
+    """The attributes of a DataLoader; None for any other object. It recognizes them by their names, without torch."""
     entries = object_graph.instance_dict(value)
     return entries if entries is not None and "dataset" in entries and "num_workers" in entries else None
 
@@ -132,7 +132,7 @@ def _method(loader: dict[str, Any] | None) -> str:
         return name
     import multiprocessing
 
-    # The first method is the default. get_start_method() without allow_none would fix it for the program.
+    # The first method is the default. get_start_method() without allow_none would set it for the program.
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
@@ -161,12 +161,13 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
             why = candidate.reason or "" if candidate.chosen else f"cannot be shared: {candidate.reason}"
         name = object_graph.type_name(candidate.value)
         out.append(reports.Attribute(candidate.path, name, candidate.before, candidate.kind is not None, why))
-    covered = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]
+    candidate_paths = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]
     small = []
     if object_graph.is_walked(dataset):
         for slot, value in object_graph.attributes(dataset):
-            inside = any(path == slot.path or path.startswith((f"{slot.path}.", f"{slot.path}[")) for path in covered)
-            size = 0 if inside or value is dataset else object_sizes.deep(value)
+            inner = f"{slot.path}.", f"{slot.path}["
+            is_counted = any(path == slot.path or path.startswith(inner) for path in candidate_paths)
+            size = 0 if is_counted or value is dataset else object_sizes.deep(value)
             if size:
                 small.append(reports.Attribute(slot.path, object_graph.type_name(value), size, False, ""))
     small.sort(key=lambda a: -a.size)

@@ -26,7 +26,7 @@ def measure(plan: Plan) -> None:
     """Sets the bytes of the plan and of its candidates. The sizes of the chosen candidates add up to the memory that
     replacing them frees; memory that two of them share counts for the first. The size of any other candidate is the
     memory of all values that it leads to."""
-    # Arrays come before lists of views of them: their bytes count for the arrays, and the lists would store them again.
+    # Arrays come first, so that their bytes do not count for lists of views of them, which would store the bytes again.
     todo = sorted(plan.chosen(), key=lambda candidate: candidate.kind not in (ARRAY, TENSOR))
     memory = _rest(plan, todo)
     before, objects = memory.total, memory.objects
@@ -48,19 +48,19 @@ def _rest(plan: Plan, chosen: Sequence[Candidate]) -> DistinctMemory:
     for candidate in chosen:
         _skip(memory, candidate.value, candidate.slots, tuples)
     todo = list(tuples)
-    for key in todo:  # a replaced tuple also replaces the tuples that hold it
-        above: dict[int, tuple[Any, ...]] = {}
-        _skip(memory, *plan.tuples[key], above)
-        todo.extend(other for other in above if other not in tuples)
-        tuples |= above
+    for key in todo:  # replacing a tuple also replaces the tuples that hold it
+        outer_tuples: dict[int, tuple[Any, ...]] = {}
+        _skip(memory, *plan.tuples[key], outer_tuples)
+        todo.extend(other for other in outer_tuples if other not in tuples)
+        tuples |= outer_tuples
     if not any(candidate.value is plan.root for candidate in chosen):
         memory.add(plan.root)
     replaced = {id(candidate.value) for candidate in chosen} | tuples.keys()
-    kept = [item for value in tuples.values() for item in value]
+    kept_items = [item for value in tuples.values() for item in value]
     for candidate in chosen:
         if candidate.kind is TENSOR:
-            kept += [item for _, item in object_graph.tensor_attributes(candidate.value, "")]
-    for item in kept:
+            kept_items += [item for _, item in object_graph.tensor_attributes(candidate.value, "")]
+    for item in kept_items:
         if id(item) not in replaced:
             memory.add(item)
     return memory
@@ -69,7 +69,7 @@ def _rest(plan: Plan, chosen: Sequence[Candidate]) -> DistinctMemory:
 def _skip(
     memory: DistinctMemory, value: object, slots: Sequence[object_graph.Slot], tuples: dict[int, tuple[Any, ...]]
 ) -> None:
-    """Tells `memory` to skip a value in its slots. Adds the tuples among the holders to `tuples` instead."""
+    """Tells `memory` to skip the references to a value from its slots, except from tuples. Adds those to `tuples`."""
     holders = [slot.holder for slot in slots if isinstance(slot, object_graph.TupleSlot)]
     tuples.update((id(holder), holder) for holder in holders)
     memory.skip(value, len(slots) - len(holders))
@@ -85,7 +85,7 @@ def drop_larger(plan: Plan, clusters: Sequence[Cluster]) -> None:
         sizes = [(sum(c.before for c in group), sum(c.packed for c in group), group) for group in groups]
         gains = sum(before - packed for before, packed, _ in sizes)
         larger = [each for each in sizes if each[1] > each[0]]
-        if gains >= -_OVERHEAD:  # they save memory together: drop only values that are larger alone
+        if gains >= -_OVERHEAD:  # together they save memory: drop only values that are larger on their own
             larger = [each for each in larger if each[1] > _alone(plan, each[2])]
         if not larger:
             return

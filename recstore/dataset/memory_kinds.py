@@ -1,7 +1,7 @@
 """Classifies memory by address: private to this process, shared between processes, or mapped from a file.
 
-Linux lists the mappings of all addresses in /proc/self/maps. Elsewhere only the objects show it: torch tensors, or a
-mapping behind an array.
+Linux lists the mappings of all addresses in /proc/self/maps. On other systems only the objects show the kind: a torch
+tensor, or the mapping behind an array.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Region:
 
     @property
     def is_of_file(self) -> bool:
-        """Whether it is mapped from a file on disk. False for shared memory, even if it has a path."""
+        """Whether it is mapped from a file. False for shared memory, even if that has a path."""
         if not self.shared:
             return True  # a write reaches no other process
         is_deleted = self.path.endswith(_DELETED) and not os.path.exists(self.path)

@@ -20,7 +20,8 @@ SMALLEST = 1024  # readers copy smaller arrays (RS_FMT_ARRAY_INLINE)
 class Cluster:
     """Arrays and tensors that overlap in memory, from address `low` up to `high`. `members` are their Candidates.
 
-    packing.py sets the rest: the number of the `record` with the bytes, its `offset` in the segment and its `size`.
+    packing.py sets `record`, the number of the record with the bytes, and its `size`; placing.py sets its `offset` in
+    the segment.
     """
 
     __slots__ = ("low", "high", "members", "record", "offset", "size")
@@ -90,7 +91,8 @@ def settle(arrays: dict[int, Candidate], candidates: dict[int, Candidate], patte
 
 
 def _leave_to_fill(cluster: Cluster, patterns: Patterns) -> None:
-    """Skips the arrays of a cluster if all their elements are equal and the program can still write to them."""
+    """Skips the arrays of a cluster if the elements of each are equal and one array is writable, unless `only` has the
+    path of one."""
     members = cluster.members
     arrays = [member.value for member in members if object_graph.is_array(member.value)]
     if all(member.is_small for member in members) or any(member.kind is None for member in members):
@@ -110,10 +112,10 @@ def is_small(value: Any) -> bool:
 
 def refusal(value: Any) -> str | None:
     """Why an array or tensor in private memory cannot be shared, apart from its size; None if it can."""
-    return _refused_array(value) if object_graph.is_array(value) else _refused_tensor(value)
+    return _array_refusal(value) if object_graph.is_array(value) else _tensor_refusal(value)
 
 
-def _refused_array(array: Any) -> str | None:
+def _array_refusal(array: Any) -> str | None:
     import numpy
 
     if type(array) is not numpy.ndarray:
@@ -123,7 +125,7 @@ def _refused_array(array: Any) -> str | None:
     return None if array.nbytes else "it is empty"
 
 
-def _refused_tensor(tensor: Any) -> str | None:
+def _tensor_refusal(tensor: Any) -> str | None:
     from recstore.values import tensors
 
     reason = tensors.refusal(tensor, keeps_attributes=True, any_dtype=True)

@@ -1,6 +1,6 @@
 """Walks the values that an object holds, and replaces them, without running code of the object's class.
 
-It reads attributes from instance dictionaries, and from `__slots__` by the interpreter's own descriptors. It never
+It reads attributes from instance dictionaries, and from `__slots__` through the interpreter's own descriptors. It never
 calls properties, `__getattr__`, `__getattribute__` or `__setattr__`.
 """
 
@@ -263,7 +263,7 @@ def class_attributes(value: object, path: str) -> Iterator[tuple[ClassSlot, Any]
     """A Slot and a value for each list, dict, array and tensor among the attributes of an object's classes."""
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:
-        if cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: Python code made the class
+        if cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE, as classes of Python code have
             for name, child in list(cls.__dict__.items()):
                 if not name.startswith("__") and (type(child) in (list, dict) or is_array(child) or is_tensor(child)):
                     yield ClassSlot(f"{dot}__class__.{name}", cls, name), child
@@ -312,7 +312,7 @@ def arrays_in(value: Any) -> Iterator[Any]:
 
 
 def shown(key: object) -> str:
-    """A dict key or set entry as text for a path: its repr if it has a basic type, else its type."""
+    """A dict key or set entry as text for a path: the start of its repr if it has a basic type, else its type."""
     if type(key) in (str, bytes, int, float, bool, type(None)):
         text = repr(key)
         return text if len(text) <= 40 else text[:37] + "..."

@@ -19,8 +19,8 @@ _UNITS = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", 1)
     for tail, base in (("b", 1000), ("ib", 1024))
 }  # fmt: skip
-# Half of the entries that are sampled, by the depth of the container. A container of up to twice the sample is pickled
-# whole.
+# Half the number of entries in a sample, by the depth of the container. A container of up to twice the sample is
+# pickled whole.
 _SAMPLES = (500, 100, 30, 10)
 _HANDLE = 300  # the most bytes of a handle to a store or an array; see handles.HANDLE_BYTES
 
@@ -49,7 +49,7 @@ def parse(size: int | str) -> int:
 
 
 def sampled(container: Any, count: int) -> tuple[list[Any], int]:
-    """At most `count` entries spread over a builtin container (of a dict, pairs), and its length."""
+    """At most `count` entries spread over a builtin container (pairs for a dict), and its length."""
     n = object_graph.length(container)
     if n <= count:
         return list(object_graph.entries(container)), n
@@ -107,7 +107,7 @@ def _kind_of(cls: type) -> int:
 
 
 def _builtin_base(cls: type) -> type:
-    """The first base of a class that is not defined in Python code."""
+    """The first base of a class that is a static type of C."""
     while cls.__flags__ & _HEAP_TYPE:
         cls = cls.__base__  # type: ignore[assignment]
     return cls
@@ -229,7 +229,7 @@ def _new_counter() -> Any:
         def __init__(self, level: int = 0, whole: object = None) -> None:
             self.sink, self.level, self.more, self.exact = _Sink(), level, 0, True
             self.sampled: set[int] = set()
-            self.whole = whole  # a sample, not to be sampled again
+            self.whole = whole  # a sample, which is pickled whole
             super().__init__(self.sink, 5)
 
         def total(self) -> int:

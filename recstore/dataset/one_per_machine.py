@@ -1,4 +1,4 @@
-"""share_dataset with a name: one process of a machine makes the dataset and stores its large data; the others attach.
+"""share_dataset with a name: one process on a machine makes the dataset and stores its large data; the others attach.
 
 The segment holds the packed data and one more record: a pickle of the rest of the dataset, with a number instead of
 each large value. An attaching process unpickles that record and replaces the numbers with values over the segment, so
@@ -124,7 +124,7 @@ class _FactorySource(Source):
         layout = None
         if reason is None:
             packed.append_to(builder)
-            rest, reason = _rest(packed, self.obj)  # again, since some values could not be stored
+            rest, reason = _rest(packed, self.obj)  # again: values that could not be stored belong to the rest
             layout = _pickled(None, placing.layout_of(packed))
         builder.end_block()
         builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
@@ -211,7 +211,7 @@ def _share_loaded(obj: Any, request: Request, prefix: str) -> Any:
 
 
 def _layout_text(layout: list[Entry]) -> str:
-    """The layout as text."""
+    """The text of a layout for a fingerprint."""
     out = []
     for kind, path, columns, factory, placed in layout:
         if placed is not None:

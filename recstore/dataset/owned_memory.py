@@ -20,12 +20,12 @@ _NOT_ENTERED = (type, types.ModuleType, *_FUNCTIONS)
 
 
 def is_function_class(cls: type) -> bool:
-    """Whether the objects of a class are functions, which count as the values that they hold."""
+    """Whether the objects of a class are functions, which count with the values that they hold."""
     return issubclass(cls, (*_FUNCTIONS, getattr(sys.modules.get("functools"), "partial", ())))
 
 
 def of_function(function: Any) -> list[Any]:
-    """The values that a function holds: of its closure, its default arguments, and the object of a method."""
+    """The values that a function holds: in its closure and defaults; for a method, its object and function."""
     if type(function) is types.FunctionType:
         contents = [gc.get_referents(cell) for cell in function.__closure__ or ()]
         return [*(item for values in contents for item in values), function.__defaults__, function.__kwdefaults__]

@@ -27,7 +27,7 @@ _MOST_COMPARED = 16  # once more lists and dicts are packed, no list is searched
 _HEADER = 4096  # bytes of a segment's header
 _MOST_AHEAD = 64 << 20  # bytes that a value may exceed its size by, since a builder writes late
 _CHUNK = 16 << 20
-# The most bytes of records that a forecast stores of one list and of all lists, and the least of one list.
+# The most bytes that a forecast stores of one list and of all lists, and the fewest that it stores of a longer list.
 _FORECAST, _FORECAST_OF_ALL, _FORECAST_LEAST = 64 << 20, 256 << 20, 1 << 20
 _NODE = 8  # the approximate bytes of a node in a tree
 _NAME_TABLES = ("dict-coded", "symbols")
@@ -160,16 +160,16 @@ class Packed:
     def _measured(self, segment: native.Segment, todo: Sequence[Candidate]) -> tuple[dict[int | None, int], int]:
         """Sets `packed` of the candidates in `todo`. Returns `stored` and `overhead`, as `_build` does; under the key
         None, `stored` has the wasted bytes."""
-        blocks, sampled, whole = Blocks(segment), 0, 0
+        blocks, sampled_weight, whole_weight = Blocks(segment), 0, 0
         stored: dict[int | None, int] = {}
         wasted = sum(sum(blocks.bytes_of(*run)) for run in self.wasted)
         for candidate in todo:
             runs = [blocks.bytes_of(column.start, column.stop) for column in self.columns.get(id(candidate), ())]
             records, tables = sum(run[0] for run in runs), sum(run[1] for run in runs)
             n = self.sampled.get(id(candidate))
-            sampled += records + (n or 0)  # even a record without bytes gets a share of the overhead
+            sampled_weight += records + (n or 0)  # even a record without bytes gets a share of the overhead
             records = records if n is None else records * len(candidate.value) // n
-            whole += records + (len(candidate.value) if n else 0)
+            whole_weight += records + (len(candidate.value) if n else 0)
             stored[id(candidate)] = records + tables
             if candidate.kind in (LIST, DICT):
                 candidate.packed = records + tables + self._outside(candidate)
@@ -179,7 +179,7 @@ class Packed:
         arrays = 0 if self.forecasting else sum(cluster.size for cluster in self.clusters)
         overhead = segment.nbytes - _HEADER - blocks.total - arrays
         stored[None] = wasted
-        return stored, _HEADER + overhead * whole // max(1, sampled)
+        return stored, _HEADER + overhead * whole_weight // max(1, sampled_weight)
 
     def _has_all_columns(self) -> bool:
         """Whether all columns with a `source` have a source that is packed too."""
@@ -224,7 +224,7 @@ class Packed:
         self.columns[id(candidate)] = columns
 
     def _extend(self, builder: Any, source: Iterable[Any], candidate: Candidate, n: int) -> None:
-        """Appends records. Raises _Larger once they take more bytes than they do now."""
+        """Appends records. Raises _Larger once they take more bytes than the value does now."""
         start, deep_size, step, entries, done = builder.written, None, 1, iter(source), 0
         while True:
             before = builder.written
@@ -315,7 +315,7 @@ class Blocks:
         self.total = sum(heap + arrays for _, _, _, heap, arrays in self.blocks) + sum(self.shared)
 
     def _of_tree(self, tree: int) -> int:
-        """The bytes of a tree and of its tables, without tables that were counted before."""
+        """The bytes of a tree and of its tables that were not counted before."""
         if ("tree", tree) in self._used:
             return 0
         self._used.add(("tree", tree))

@@ -23,8 +23,8 @@ _CHUNK = 1 << 20  # bytes of an array that are compared at a time
 def of_entries(container: Any) -> str | None:
     """A description of the entries of a list or dict that is a placeholder; None if it holds data.
 
-    It is a placeholder if all entries are the same object, a plain immutable value, or if all are empty lists, dicts or
-    sets. The entries of a dict are its values. Fewer than 16 entries are data.
+    It is a placeholder if all entries are the same object, a plain immutable value, or if all are empty lists, all
+    empty dicts or all empty sets. The entries of a dict are its values. Fewer than 16 entries are data.
 
     >>> of_entries([None] * 20), of_entries(dict.fromkeys(range(20), 0)), of_entries([[] for _ in range(20)])
     ('None', '0', 'empty lists')

@@ -24,7 +24,9 @@ def layout_of(packed: packing.Packed) -> list[Entry]:
     is the number of a default factory. `placed` is `(record, Placement)` for an array or tensor.
     """
     todo = packed.chosen()
-    numbers = {id(packed.columns[id(value)][0]): n for n, value in enumerate(todo) if value.kind in (LIST, DICT)}
+    numbers = {
+        id(packed.columns[id(candidate)][0]): n for n, candidate in enumerate(todo) if candidate.kind in (LIST, DICT)
+    }
     clusters = {id(member): cluster for cluster in packed.clusters for member in cluster.members}
     out = []
     for candidate in todo:

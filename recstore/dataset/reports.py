@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "SharingReport"]
 
 _SIDES = "<<>>><"
-_MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
+_REPLACEMENTS = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +87,10 @@ class SharingReport:
 
     def undo(self) -> int:
         """Puts back plain lists, dicts, arrays and tensors with the same contents, and returns the number of attributes
-        and entries that it changed. An attribute that was assigned since keeps its value. A second call does nothing.
+        and entries that it changed. Those that were assigned since keep their values. A second call does nothing.
 
-        Raises ClosedError if the store was closed; it then changes nothing. No other thread may use the dataset during
-        the call.
+        Raises ClosedError, and changes nothing, if the store was closed and has lists or dicts. No other thread may use
+        the dataset during the call.
         """
         return 0 if self._undo is None else self._undo.do()
 
@@ -124,7 +124,7 @@ def _row(candidate: Candidate, dry_run: bool) -> Row:
         return Row(paths[0], tuple(paths[1:]), name, candidate.before, None, None, "skipped", candidate.reason or "")
     sizes = candidate.before, candidate.after, candidate.records
     action: Literal["replaced", "would be replaced"] = "would be replaced" if dry_run else "replaced"
-    return Row(paths[0], tuple(paths[1:]), name, *sizes, action, _MADE[candidate.kind])
+    return Row(paths[0], tuple(paths[1:]), name, *sizes, action, _REPLACEMENTS[candidate.kind])
 
 
 def _lines(row: Row) -> Iterator[tuple[str, ...]]:
@@ -170,10 +170,10 @@ class Attribute:
 class Audit:
     """The result of :func:`recstore.audit`. It prints as a table. All sizes are bytes.
 
-    Attributes: ``attributes``, a list of Attribute, the largest first; ``size`` of the dataset; ``pickled``, the size
+    Attributes: ``attributes``, a tuple of Attribute, the largest first; ``size`` of the dataset; ``pickled``, the size
     of the pickle for a spawned worker, None if pickling fails with ``pickle_error``; ``pickle_exact``, False if
-    ``pickled`` is an estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if that number
-    is assumed; ``method``, the start method of workers; ``predicted``, the size that all processes may take;
+    ``pickled`` is an estimate; ``workers``, the number that each of the ``ranks`` processes starts; ``workers_known``,
+    False if it is assumed; ``method``, their start method; ``predicted``, the size that all processes may take;
     ``predicted_shared``, the same after following ``advice``; ``advice``, lines of code; ``notes``, lines of text.
 
     Immutable and thread-safe.
@@ -229,7 +229,7 @@ class Audit:
             yield "nothing large to share"
 
     def _processes(self) -> str:
-        known = "" if self.workers_known else " (assumed; give workers=)"
+        assumption = "" if self.workers_known else " (assumed; give workers=)"
         ranks = "1 process" if self.ranks == 1 else f"{self.ranks} processes (ranks)"
         each = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        return f"{ranks} with {each}{' each' if self.ranks > 1 else ''}{known}, started by {self.method}"
+        return f"{ranks} with {each}{' each' if self.ranks > 1 else ''}{assumption}, started by {self.method}"

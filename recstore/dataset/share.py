@@ -34,8 +34,8 @@ def share_dataset(
     A list becomes a :class:`recstore.RecordView` and a dict becomes a :class:`recstore.RecordDict`. A numpy array or
     torch CPU tensor becomes an array or tensor over the shared bytes. All are in one segment. A value is not replaced
     if it would be larger in shared memory, or if it is a placeholder to be filled later, such as ``[None] * n``. Two
-    attributes that are one object stay one object. It inspects ``__dict__`` and ``__slots__`` of the object and of
-    objects below it, and runs no code of their classes.
+    attributes that are one object stay one object. The call inspects ``__dict__`` and ``__slots__`` of the object and
+    of objects below it, and runs no code of their classes.
 
     Args:
         obj: a dataset, a DataLoader, or any object that holds data. With `shared`, also a function, class or

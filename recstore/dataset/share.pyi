@@ -22,7 +22,7 @@ def share_dataset(
     shared: None = None,
 ) -> SharingReport: ...
 
-# A function, class or functools.partial that makes the dataset. Any other callable object is a dataset itself.
+# A function, class or functools.partial that makes the dataset. Any other callable object is itself a dataset.
 @overload
 def share_dataset(
     obj: Callable[[], _T],

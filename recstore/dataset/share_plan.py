@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _FEW_PARTS = 256
 _MOST_INSPECTED = 5000
-_PROBED = 64  # entries that a trial stores, up to _PROBED_BYTES
+_PROBED = 64  # the most entries that a trial stores; it stops early beyond _PROBED_BYTES
 _PROBED_BYTES = 1024 * 1024
-_FEW = 16  # with so few entries, some of them lists, dicts or arrays, a container is not a list of records
+_FEW = 16  # a container of at most 16 entries, one of them a large list, dict or array, is not a list of records
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
 _LARGE_BYTES = 1024 * 1024
-_LEFT = 16  # parts that are too small to be replaced are at most 1 / 16 of the whole
+_SMALL_PARTS = 16  # parts that are too small to be replaced are at most about 1 / 16 of the whole
 _MOST_PARTS = 10_000
 _MOST_NAMED = 5  # values that an error names
 _DEEPEST = 100  # nested objects; the walk takes several of Python's thousand frames for each
@@ -43,8 +43,8 @@ class Candidate:
     `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen`: it stays on purpose,
     which is not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
     same memory. comparison.py sets the bytes `before`, and `objects`, the part of them that is Python objects and not
-    the data of arrays. packing.py sets the bytes `packed`, its records or elements in the segment, and `after`,
-    `packed` and its share of the rest of the segment.
+    the data of arrays. packing.py sets `packed`, the bytes of its records or elements and of its indexes, and `after`,
+    which adds its share of the rest of the segment.
     """
 
     __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "chosen",
@@ -289,8 +289,8 @@ class Plan:
                     again = True
 
     def _can_be_taken_apart(self, candidate: Candidate) -> bool:
-        """Whether it is a list or dict with entries that the walk has not visited. The walk does not visit the entries
-        of a value to be replaced, or of a value with memory that is shared already."""
+        """Whether a list or dict has entries that the walk has not visited. The walk does not visit the entries of a
+        value to be replaced, or of a value with memory that is shared already."""
         stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
         return candidate.kind in (LIST, DICT) or bool(stays_for_parts)
 
@@ -371,8 +371,8 @@ def _floor_of_parts(value: Any) -> int | None:
     """The threshold for the entries of a large list or dict if they are replaced one by one; None if the list or dict
     is replaced as a whole.
 
-    A container of a few lists, dicts or arrays is taken apart, and so is a container of large entries. Many dicts are
-    records, however large: each read returns a plain dict. This does not depend on the threshold, so a lower threshold
+    A container of a few lists, dicts or arrays is taken apart, and so is a container of large entries. Many dicts with
+    few keys are records, even if they are large. The choice does not depend on the threshold, so a lower threshold
     never shares less.
     """
     entries, n = sampled_values(value, _FEW_PARTS)
@@ -386,7 +386,7 @@ def _floor_of_parts(value: Any) -> int | None:
 
 
 def _part_floor(value: Any) -> int:
-    share = object_sizes.deep(value) // (_LEFT * object_graph.length(value))
+    share = object_sizes.deep(value) // (_SMALL_PARTS * object_graph.length(value))
     return max(memory_overlaps.SMALLEST, min(_PART_BYTES, share))
 
 

@@ -7,7 +7,7 @@ change the store, and does not crash. numpy arrays are read-only, since a write 
 saved.
 
 Only the pickler of a start method sends a handle (ForkingPickler, while a process is being spawned). Elsewhere, as in
-checkpoints and queues, these arrays are pickled with all their bytes like any others.
+checkpoints and queues, these arrays and tensors are pickled like any others.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def mapping_over(store: Any) -> Mapping:
 
 
 def mapping_of(value: Any) -> Mapping | None:
-    """The Mapping with the memory of an array or tensor, or None."""
+    """The Mapping that holds the memory of an array or tensor, or None."""
     bounds = memory_kinds.extent(value) if _mappings else None
     if bounds is None:
         return None
@@ -87,7 +87,7 @@ def mapping_of(value: Any) -> Mapping | None:
 def offsets(store: Any, records: Sequence[int]) -> list[int]:
     """The offsets of these records in the segment. Each record must be an array."""
     (segment,) = store.segments
-    # Only a reader with arrays="view" exposes addresses in the segment, so map it once more with such a reader.
+    # Only a reader with arrays="view" exposes addresses in the segment, so map the segment again with one.
     import os
 
     twin = native.adopt_fd(os.dup(segment.fileno()), segment.backing)
@@ -119,7 +119,7 @@ def tensor_at(mapping: Mapping, offset: int, form: tensor_forms.Form) -> Any:
 # ---- Travel ----
 
 
-def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
+def _is_unwritten(mapping: Mapping, address: int, size: int) -> bool:
     """Whether these bytes of the private mapping still equal the store's bytes."""
     (segment,) = mapping.store.segments
     if segment.closed:
@@ -139,7 +139,7 @@ def _unwritten(mapping: Mapping, address: int, size: int) -> bool:
 def _reduced(value: Any, popen: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
     """The `(function, arguments)` of an array or tensor in an unchanged part of a Mapping; None for any other value."""
     mapping, bounds = mapping_of(value), memory_kinds.extent(value)
-    if mapping is None or not _unwritten(mapping, bounds[0], bounds[1] - bounds[0]):  # type: ignore[index]
+    if mapping is None or not _is_unwritten(mapping, bounds[0], bounds[1] - bounds[0]):  # type: ignore[index]
         return None
     if not object_graph.is_array(value):
         form = tensor_forms.Form.of(value)

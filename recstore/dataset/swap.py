@@ -29,22 +29,22 @@ class Swap:
             if id(candidate.value) in made:
                 self._place(candidate.slots, candidate.value)
         for value, slots in plan.tuples.values():
-            if self._changed(value) is not value:
+            if self._replacement(value) is not value:
                 self._place(slots, value)
 
     def _place(self, slots: Iterable[object_graph.Slot], value: Any) -> None:
         for slot in slots:
             if not isinstance(slot, object_graph.TupleSlot):
-                self.writes.append((slot, value, self._changed(value)))
+                self.writes.append((slot, value, self._replacement(value)))
 
-    def _changed(self, value: Any) -> Any:
+    def _replacement(self, value: Any) -> Any:
         """The replacement of `value`: `value` itself, unless it is replaced or is a tuple with a replaced value."""
         if id(value) in self.new:
             return self.new[id(value)]
         if id(value) not in self._tuples:
             return value
         self.new[id(value)] = value  # a preliminary entry, since a tuple may lead to itself
-        items = tuple(map(self._changed, value))
+        items = tuple(map(self._replacement, value))
         if any(new is not old for new, old in zip(items, value)):
             self.new[id(value)] = items
         return self.new[id(value)]

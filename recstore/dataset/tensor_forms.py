@@ -31,7 +31,8 @@ def bytes_of(tensor: Any) -> Any:
 
 
 class Form:
-    """Everything about a tensor except its bytes. Can be pickled. Strides count elements."""
+    """Everything about a tensor except its bytes. Can be pickled. Strides count elements. `flags`: whether it is
+    conjugate, is negative, and requires a gradient."""
 
     __slots__ = ("dtype", "shape", "strides", "flags", "cls", "state")
 
@@ -71,11 +72,11 @@ class Form:
             warnings.simplefilter("ignore", UserWarning)  # torch warns about read-only arrays
             flat = torch.from_numpy(np.ndarray((size,), np.uint8, memory, start))
         out = flat.view(self.dtype).as_strided(self.shape, self.strides)
-        is_conjugate, is_negative, has_gradient = self.flags
+        is_conjugate, is_negative, requires_grad = self.flags
         out = out.conj() if is_conjugate else out
         out = torch._neg_view(out) if is_negative else out
         out = tensors.of_class(out, self.cls, self.state)
-        if has_gradient:
+        if requires_grad:
             with torch._C.DisableTorchFunctionSubclass():
                 out.requires_grad_()
         return out

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _met: set[Key] = set()  # the keys of the regions that share_dataset has met
 # (identity, offset, length, access) -> the FileMapping of this process
-_mapped: dict[tuple[_Identity, int, int, str], ref[FileMapping]] = {}
+_file_mappings: dict[tuple[_Identity, int, int, str], ref[FileMapping]] = {}
 _warned: set[tuple[Key | None, str]] = set()
 
 _READ, _WRITE, _COPY = "read", "write", "copy"
@@ -45,16 +45,16 @@ class Unreachable(Exception):
 
 
 class Nameless(Unreachable):
-    """The path of a file no longer leads to it, but a descriptor may."""
+    """No path leads to the file, but a descriptor may."""
 
 
 class FileMapping(mmap.mmap):
-    """A mapping of a file, with weak references."""
+    """A file mapping that supports weak references."""
 
 
 class Descriptor:
-    """A duplicate descriptor of a file without a path, for all children: a child can be passed a descriptor only once,
-    and torch passes its own."""
+    """A duplicate of a descriptor of a file without a path, for all children. torch may pass the original itself, and a
+    child can be passed a descriptor only once."""
 
     __slots__ = ("fd", "key", "__weakref__")
     # (key of the region, whether it may be written) -> Descriptor
@@ -82,7 +82,7 @@ class Descriptor:
 class Source:
     """A part of a file for another process to map: the bytes `offset` to `offset + length`.
 
-    `identity` has the device and inode of the file, its size, and its time of change, or None if the file may change.
+    `identity` has the device and inode of the file, its size, and its time of change (None if the file may change).
     `descriptor` is None, or a multiprocessing DupFd to use instead of the path.
     """
 
@@ -102,12 +102,12 @@ class Source:
         key = self.identity, self.offset, self.length, self.access
         fd = self._open()
         try:
-            cached = _mapped.get(key)
+            cached = _file_mappings.get(key)
             mapping = None if cached is None else cached()
             if mapping is None:
                 self._check(os.fstat(fd))
                 mapping = FileMapping(fd, self.length, access=_ACCESS[self.access], offset=self.offset)
-                _mapped[key] = ref(mapping, native.Forget(_mapped, key))
+                _file_mappings[key] = ref(mapping, native.Forget(_file_mappings, key))
                 _met.add(_key_of(mapping))  # type: ignore[arg-type]  # this process may start workers as well
                 register()
         finally:
@@ -195,7 +195,8 @@ class Travel:
         return self._sources[key]
 
     def obstacle(self, value: Any) -> str | None:
-        """Why a spawned child cannot map a value in mapped memory, and is sent a copy instead; None if it can."""
+        """Why a spawned child cannot map a value in mapped memory, and is sent a copy instead; None if it can, or if
+        torch sends the value."""
         region: Any = self.memory.region(value)
         if is_of_torch(region, value):
             return None
@@ -213,17 +214,18 @@ class Travel:
         except (OSError, ValueError):
             status = None
         if status is not None and stat.S_ISREG(status.st_mode) and _is_mapped_from(region, status):
-            # A child opens the file that its parent has mapped. Later readers may find another file there.
+            # A child maps the file as it is now. Processes that read a pickle later check the time of change.
             is_fixed = self.popen is None and region.is_of_file and access != _WRITE
             return _source(region, access, status, status.st_mtime_ns if is_fixed else None)
         descriptor = None if self.popen is None else Descriptor.of(region, access)
-        passed = {} if descriptor is None else self.popen.__dict__.setdefault("_recstore_fds", {})
-        if descriptor is None or len(passed) >= handles.MAX_PASSED_FDS:
+        passed_fds = {} if descriptor is None else self.popen.__dict__.setdefault("_recstore_fds", {})
+        if descriptor is None or len(passed_fds) >= handles.MAX_PASSED_FDS:
             if not region.is_of_file:
                 raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
             raise Nameless("its file was removed or replaced; map the new file")
-        self._descriptors.append(descriptor)  # until the child has started
-        number = passed[descriptor.key] = passed.get(descriptor.key) or self.popen.duplicate_for_child(descriptor.fd)
+        self._descriptors.append(descriptor)  # keeps it open until the child has started
+        number = passed_fds.get(descriptor.key) or self.popen.duplicate_for_child(descriptor.fd)
+        passed_fds[descriptor.key] = number
         return _source(region, access, os.fstat(descriptor.fd), None, self.popen.DupFd(number))
 
 
@@ -249,7 +251,7 @@ def _access(region: Region, value: Any) -> str:
 
 
 def _check_form(value: Any) -> None:
-    """Raises Unreachable for an array or tensor that cannot be rebuilt from its bytes alone."""
+    """Raises Unreachable for a value that cannot be rebuilt from its bytes alone."""
     if object_graph.is_array(value):
         numpy = sys.modules["numpy"]
         if type(value) not in (numpy.ndarray, numpy.memmap):
@@ -307,7 +309,7 @@ def _key_of(mapping: FileMapping) -> Key | None:
 
 
 def _descriptor_of(region: Region, access: str) -> int | None:
-    """A descriptor of this process for the file of a region that allows the access, or None."""
+    """A descriptor of this process that allows the access to the file of a region, or None."""
     import fcntl
 
     modes = (os.O_RDWR,) if access == _WRITE else (os.O_RDONLY, os.O_RDWR)
@@ -332,7 +334,8 @@ def is_mapped_there(value: Any, travel: Travel) -> bool:
 
 
 class Met:
-    """The arrays, tensors and buffers in mapped memory that a call of share_dataset or audit meets. They stay."""
+    """The arrays, tensors and buffers in mapped memory that a call of share_dataset or audit meets. They are not
+    replaced."""
 
     def __init__(self) -> None:
         self.travel = Travel()
@@ -355,8 +358,8 @@ class Met:
         return f"{region}; a spawned worker is sent a copy, because {obstacle}"
 
     def refuses(self, value: Any) -> str | None:
-        """Why a list or dict that holds `value` is not stored; None if the value is in private memory. For
-        trust.Writer."""
+        """Why a list or dict that holds `value` is not stored; None if the value is in private memory. A
+        trust.Writer calls it."""
         region = self.travel.memory.region(value)
         if region is None:
             return None
@@ -368,7 +371,7 @@ class Met:
         return reason in self._refused
 
     def settle(self) -> None:
-        """Makes arrays and tensors in these files travel as an offset from now on."""
+        """Makes arrays and tensors in the mapped memory that was met travel as offsets from now on."""
         if self._mapped:
             _met.update(region.key for _, region, _ in self._mapped.values() if region.key is not None)
             register({type(value) for value, _, obstacle in self._mapped.values() if obstacle != ""})

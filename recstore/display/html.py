@@ -16,7 +16,7 @@ _TABLE_BAR = _BAR.replace("#4c78a8", "#e39a4a")
 
 
 def escape(text: str) -> str:
-    """The text with &, <, > and quotes as entities, and without characters that HTML does not allow.
+    """The text with &, <, > and quotes as entities, and with control characters and surrogates replaced.
 
     >>> escape("<b title='x'>\\x00&")
     '&lt;b title=&#x27;x&#x27;&gt;\\ufffd&amp;'
@@ -28,7 +28,7 @@ def escape(text: str) -> str:
 
 
 def block(*parts: str) -> str:
-    """Parts in HTML as one output of a cell."""
+    """Wraps parts in HTML as one output of a cell."""
     return f'<div style="overflow-x:auto;line-height:1.35">{"".join(parts)}</div>'
 
 
@@ -52,7 +52,7 @@ def details(summary: str, inner: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], sides: Iterable[str]) -> str:
-    """Rows of str, the headings first; `sides` has a "<" or ">" for each column, as in :func:`recstore.text.table`."""
+    """A table of text, headings first; `sides` has a "<" or ">" for each column, as in :func:`recstore.text.table`."""
     return _table(rows[0], [[escape(cell) for cell in row] for row in rows[1:]], sides)
 
 

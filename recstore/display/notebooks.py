@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 ROWS = 5  # records in the table
 COLUMNS = 8  # fields in the table
 CELL = 60  # characters of a value
-BARS = 30  # the largest fields, with a bar
+BARS = 30  # fields with a bar, the largest ones
 SCHEMA = 10_000  # characters of a schema
-SMALL_BYTES = 4_000_000  # up to this size the output has the bytes by field
+SMALL_BYTES = 4_000_000  # the largest store whose output has the bytes by field
 
 
 # ---- Values ----
 
 
 def short(value: object, width: int = CELL) -> str:
-    """A value as text of about `width` characters. It never iterates over a long value, and never raises.
+    """A value as text of at most `2 * width` characters. Reads at most four items of a list, tuple, set or dict, and
+    never raises.
 
     >>> short({"id": 7, "box": [1.5] * 1000})
     "{'id': 7, 'box': [1.5, 1.5, 1.5, 1.5, ... 1,000]}"
@@ -123,7 +124,7 @@ def _labels_and_values(records: Any) -> tuple[list[str], list[Any], str]:
 
 
 def _names(values: Sequence[Any]) -> list[Any] | None:
-    """The keys of the values in their order, if all are dicts or Records; else None."""
+    """The first keys of the values, in order; None without keys, or if a value is not a dict or Record."""
     if not all(isinstance(value, (dict, native.Record)) for value in values):
         return None
     return list(dict.fromkeys(key for value in values for key in islice(value, 200))) or None
@@ -142,7 +143,7 @@ def _cell(value: object) -> str:
 
 
 def _sizes(records: Any) -> str:
-    """The bytes by field of the store of a container, closed until clicked."""
+    """The bytes by field of a container's store, folded until clicked; for a large store, how to get them."""
     if not isinstance(records, (native.Records, native.Mapping)) or not records.segments:
         return ""
     if len(records.segments) > 1 or records.segments[0].nbytes > SMALL_BYTES:
@@ -178,7 +179,7 @@ def _schema(text: str) -> str:
 
 
 def store_info(info: StoreInfo) -> str:
-    """The HTML of a StoreInfo: its bytes by field if it has them, else by section; the schema closed until clicked."""
+    """The HTML of a StoreInfo: its bytes by field if it has them, else by section; its schema, folded until clicked."""
     text = str(info).split("\n")
     chart = _bars(info.fields, info.records, info.nbytes) if info.fields else _sections(info.sections, info.nbytes)
     hint = "" if info.fields else html.note("bytes by field: .info(fields=True)")

@@ -133,7 +133,7 @@ class SharedDataset:
 
     def with_transform(self, transform: _Transform) -> Self:
         """The dataset with a transform, as in a Dataset: a function from a batch, a dict of columns, to another batch.
-        It is called on each read; a single row is a batch of one. None removes the transform."""
+        Each read of rows calls it; a single row is a batch of one. None removes the transform."""
         out = copy.copy(self)
         out._transform = transform
         return out
@@ -149,12 +149,11 @@ class SharedDataset:
         return out
 
     def shuffle(self, seed: int | None = None) -> Self:
-        """The dataset in the order of a Dataset after ``shuffle(seed=seed)``, over the same store."""
+        """The dataset in the order that ``Dataset.shuffle(seed=seed)`` gives, over the same store."""
         return self.select(np.random.default_rng(seed).permutation(len(self)))
 
     def to_hf(self) -> Any:
-        """The rows as a Dataset with the same features, without the transform. Makes no Python object per row. Raises
-        ImportError without pyarrow."""
+        """The rows as a Dataset with the same features, without the transform. Makes no Python object per row."""
         import pyarrow
 
         if self.features is not None and not len(self):

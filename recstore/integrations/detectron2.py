@@ -41,7 +41,7 @@ def get_detection_dataset_dicts(names: str | Iterable[str], *args: Any, **option
         names: a name in ``DatasetCatalog``, or a list of them.
         args, options: the arguments of detectron2's function, such as `filter_empty` and `proposal_files`; and
             ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as in :func:`recstore.shared`. One process
-            of the machine then calls detectron2's function. The others attach without parsing, and get its
+            on the machine then calls detectron2's function. The others attach without parsing, and get its
             ``MetadataCatalog`` entries for these names. Without `shared` this process makes its own store, which its
             workers read without a copy.
 
@@ -76,7 +76,7 @@ def serializer(
         with set_default_dataset_from_list_serialize_method(serializer(shared="coco-train")):
             loader = build_detection_train_loader(cfg)
 
-    With ``shared="name"`` all processes of the machine with equal lists share one store; `options` are then `keep`,
+    With ``shared="name"`` all processes on the machine with equal lists share one store; `options` are then `keep`,
     `dir` and `timeout` as in :func:`recstore.shared`. Each process still makes its list first. To avoid that, use
     :func:`get_detection_dataset_dicts`.
     """

@@ -130,7 +130,7 @@ class _OverStore(_Manifest):  # type: ignore[misc]
         return (other if isinstance(other, str) else other.id) in self.data.by_id
 
     def shuffle(self, rng: random.Random | None = None, buffer_size: int = 10_000) -> Self:
-        """The manifest in the order of a list that `rng` shuffles: a full shuffle, without a buffer."""
+        """The manifest, fully shuffled without a buffer, in the order that ``rng.shuffle`` gives a list."""
         if not isinstance(self.data, Items):
             return super().shuffle(rng, buffer_size)  # type: ignore[no-any-return]
         order = array("q", range(len(self)))

@@ -44,7 +44,7 @@ class SharedData(_Mixed):  # type: ignore[misc]
             pass
 
     The constructor takes the arguments of the class, and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-    `timeout` as in :func:`recstore.shared`. One process of the machine then runs `full_init` of the class, which loads,
+    `timeout` as in :func:`recstore.shared`. One process on the machine then runs `full_init` of the class, which loads,
     parses, filters and applies `indices`. The others attach without loading, and get the attributes that loading sets,
     such as `cat2label` and the entries of `metainfo`. Without `shared`, this process makes its own store, which its
     workers read without a copy. `serialize_data` has no effect.
@@ -163,7 +163,7 @@ def _same(before: object, after: object) -> bool:
         return True
     try:
         return type(before) is type(after) and bool(before == after)
-    except (TypeError, ValueError):  # such as arrays
+    except (TypeError, ValueError):  # arrays, for example
         return False
 
 

@@ -29,17 +29,18 @@ __all__ = ["cached"]
 
 
 def cached(dataset: monai.data.Dataset, name: str, **options: Unpack[CacheOptions]) -> CachedDataset[Any]:
-    """A dataset over a cache of its samples before the first random transform. The other transforms run at each access.
+    """A dataset over a cache of its samples before the first random transform. That transform and all later
+    ones run at each access.
 
     Args:
-        dataset: a ``monai.data.Dataset``, which has a ``Compose``.
+        dataset: a ``monai.data.Dataset`` with a ``Compose``.
         name: the name of the cache.
         options: `limit`, `dir`, `files`, `fingerprint`, `keep` and `arrays` of
             :class:`recstore.torch.CachedDataset`. The default fingerprint covers the data list and the cached
             transforms. It does not cover the content of files; if they change, give `files` too.
 
-    The first random transform is the one that MONAI's CacheDataset finds. The samples are the same as from `dataset`
-    itself, and so are the random states under MONAI's DataLoader.
+    MONAI's CacheDataset finds the same first random transform. The samples are the same as from `dataset` itself, and
+    so are the random states under MONAI's DataLoader.
 
     Raises ValueError for a lazy Compose, which cannot be divided, and the exceptions of CachedDataset.
 

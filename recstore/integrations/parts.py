@@ -27,7 +27,7 @@ SHARING = ("shared", "keep", "fingerprint", "dir", "timeout")
 
 def store(caller: str, source: Source[Any], options: Mapping[str, Any]) -> Any:
     """The store of a source. `options` are build options, and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-    `timeout` as in :func:`recstore.shared`: one process of the machine then builds, and the others attach."""
+    `timeout` as in :func:`recstore.shared`: one process on the machine then builds, and the others attach."""
     build = dict(options)
     by_name = {option: build.pop(option) for option in SHARING if option in build}
     name = by_name.pop("shared", None)

@@ -32,7 +32,7 @@ class COCO(_COCO):  # type: ignore[misc]
             None makes an empty object, as in pycocotools.
         options: the options of :class:`recstore.RecordList` except `name`, `index_by` and `group_by`; and
             ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as in :func:`recstore.shared`. One process
-            of the machine then parses the file and makes the indexes. The others attach to its stores, named "name",
+            on the machine then parses the file and makes the indexes. The others attach to its stores, named "name",
             "name.images" and "name.rest". Without `shared` this process makes its own stores, which its workers read
             without a copy.
 
@@ -112,7 +112,7 @@ class COCO(_COCO):  # type: ignore[misc]
             self.cats = self.dataset["categories"].index_by("id")
 
 
-# The arrays that get separate stores, with saved indexes -> the suffix of the store's name.
+# array with its own store and saved indexes -> the suffix of the store's name
 _SUFFIXES = {"annotations": "", "images": ".images"}
 
 

@@ -43,7 +43,7 @@ class DatasetFolder(datasets.DatasetFolder):  # type: ignore[misc]
     Args:
         root, loader, extensions, transform, target_transform, is_valid_file, allow_empty: as in torchvision.
         options: the options of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
-            and `timeout` as in :func:`recstore.shared`: one process of the machine lists the files; the others attach.
+            and `timeout` as in :func:`recstore.shared`: one process on the machine lists the files; the others attach.
             The default fingerprint is derived from the path of `root`, the times of `root` and the class folders, and
             the arguments and methods that select files. It does not cover folders below a class folder; if they change,
             give another fingerprint.
@@ -140,7 +140,7 @@ class CocoCaptions(CocoDetection, datasets.CocoCaptions):  # type: ignore[misc]
 
 
 def _sorted(ids: records.RecordList[int]) -> records.RecordList[int]:
-    """The ids in ascending order. If they are sorted already, as usual, this is `ids` itself, with no index array."""
+    """The ids in ascending order. If they are sorted already, as is usual, this is `ids` itself, without an index."""
     previous = None
     for item in ids:
         if previous is not None and item < previous:
@@ -240,7 +240,7 @@ def cached(dataset: datasets.VisionDataset, name: str, **options: Unpack[CacheOp
 
 
 class _Transforms:
-    """The transforms of a dataset for a sample. Unpickling it imports this module, which registers images."""
+    """Applies the transforms of a dataset to a sample. Unpickling it imports this module, which registers images."""
 
     def __init__(self, transforms: Callable[[Any, Any], Any] | None) -> None:
         self.transforms = transforms

@@ -1,4 +1,4 @@
-"""Monitors the memory of a job: its labelled processes over time, what the memory consists of, and a log that survives
+"""Monitors the memory of a job: its labelled processes over time, the classes of its memory, and a log that survives
 the job.
 
 `recstore monitor` and recstore.MemoryMonitor use this package. `import recstore` does not load it.

@@ -90,7 +90,7 @@ class Names:
         if _NAMELESS.match(path):
             content = None if number is None else _content(f"{self._proc.root}/{pid}/fd/{number}")
             if content is None:
-                return  # unknown, or a store that is being built: look again
+                return  # unknown, or a store that is being built: look again later
             kind = content
         self._kinds[key] = "pinned" if pinned else kind
         tries = self._tries.get(key, 0)
@@ -121,7 +121,7 @@ class Names:
 
 
 def _content(path: str) -> str | None:
-    """The kind of a store or cache, by the first bytes of the file; None for other and unreadable files."""
+    """The kind of a store or cache, by the first bytes of the file; None for any other or unreadable file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have side effects
             return None
@@ -132,8 +132,8 @@ def _content(path: str) -> str | None:
 
 
 def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], int]:
-    """`(named, unmapped)` for the members with a known PSS: the bytes by class, and the unmapped bytes of open files in
-    shared memory."""
+    """`(named, unmapped)`: the bytes by class, and the bytes of open files in shared memory that no member maps.
+    Mapped bytes count only for members with a known PSS."""
     named: dict[str, Any] = dict.fromkeys(CLASSES, 0)
     named["stores"] = {}
     mapped: dict[Key, int] = {}

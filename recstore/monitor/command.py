@@ -1,8 +1,8 @@
-"""Runs a command under the monitor: starts it, forwards signals, and collects the exit status of the command and its
+"""Runs a command under the monitor: starts it, forwards signals, and collects the exit statuses of the command and its
 orphans.
 
 The command stays in the process group of the monitor, so the terminal sends Ctrl-C to both, and stops and continues
-both. The monitor only forwards signals from other processes. It becomes the subreaper of the command (prctl(2),
+both. The monitor forwards only signals from other processes. It becomes the subreaper of the command (prctl(2),
 PR_SET_CHILD_SUBREAPER), so a daemon whose parent has ended becomes its child and stays in the job.
 """
 

@@ -69,14 +69,14 @@ def findings(run: Run, samples: Sequence[Entry], crew: list[Process], enough: bo
 def _copying(run: Run, samples: Sequence[Entry], crew: list[Process], tight: bool) -> dict[Process, _Change]:
     """`{process: its changes of uss, shared and rss}` for the children that copy pages of their parents."""
     ends = _ends(samples, crew)
-    first = (run.start or {}).get("pid")
-    children = [process for process in crew if process.role in _CHILD_ROLES and process.pid != first]
+    root = (run.start or {}).get("pid")
+    children = [process for process in crew if process.role in _CHILD_ROLES and process.pid != root]
     changes = {child: _changes(child, ends, crew) for child in children}
     copies = {child for child in children if _has_copied(changes[child], COPIED_TOO if tight else _least(child, crew))}
     forking = {child.entries[0].get("ppid") for child in copies}
     siblings = [child for child in children if child.entries[0].get("ppid") in forking]
     copies |= {child for child in siblings if _has_copied(changes[child], COPIED_TOO)}
-    # When every child has copied a page, it is private to the parent too, although the parent has not read it.
+    # Once every child has copied a page, the page is private to the parent too, which has not copied it.
     parents = {child.ppid for child in copies}
     return {
         child: max((change for change, _ in changes[child]), key=lambda change: change["uss"])
@@ -111,8 +111,8 @@ def _changes(
     process: Process, ends: list[tuple[float, float]], crew: list[Process]
 ) -> list[tuple[_Change, dict[str, Any]]]:
     """Pairs `(change, other)`: `change` has the gains of uss, shared and rss, `other` the bytes that other processes
-    freed and the bytes of page faults. One pair counts from the first reading; another from the fork, if the parent is
-    known.
+    freed and the bytes that the process faulted in. One pair counts from the first reading, another from the fork
+    if the parent is known.
 
     Omits steps in which a process ended, because the other processes take over the pages that it shared.
     """

@@ -78,8 +78,9 @@ def oom(
     limit: dict[str, Any],
     events_now: dict[str, int] | None,
 ) -> dict[str, Any]:
-    """Evidence of the OOM killer: "certain" if oom_kill of the cgroup rose during the run. "likely" if a process got
-    SIGKILL or the log has no end, and oom_kill rose later or the run was near its limit. Else "none"."""
+    """Evidence of the OOM killer: "certain" if oom_kill of the cgroup rose during the run; "likely" if a process got
+    SIGKILL or the log has no end, and oom_kill rose later (in `events_now`) or the run was near its limit; else "none".
+    """
     rise = {}
     # The kernel counts a kill after the last sample of the killed process, so also use the counters at the end.
     last = [run.end] if run.end is not None else []

@@ -39,11 +39,11 @@ def line_of(entry: Entry) -> bytes:
 class Log:
     """Appends entries to a log file.
 
-    A full disk does not raise: `say` is called once with a sentence, each later write tries again, and `lost` counts
-    the lost entries. Safe from several threads.
+    A failed write, such as on a full disk, does not raise: `say` is called once with a sentence, each later write tries
+    again, and `lost` counts the lost entries. Safe from several threads.
 
     Args:
-        path: the file, created if missing. Raises ValueError for a file with other contents than a log.
+        path: the file, created if missing. Raises ValueError for a file that is neither empty nor a log.
         say: called with a sentence when entries are lost, and again when writing works again.
         fd: an open descriptor of the file for reading and appending, which the Log closes; None to open `path`.
 
@@ -64,7 +64,7 @@ class Log:
             raise
 
     def write(self, entry: Entry) -> bool:
-        """Append an entry. False if writing failed."""
+        """Append an entry. Returns False if writing failed. Raises ValueError after `close`."""
         line = line_of(entry)
         with self._lock:
             if self._fd is None:
@@ -112,8 +112,8 @@ class Log:
 
 
 def _open(path: str) -> int:
-    """Opens the file with a descriptor above 2, even if a standard stream is closed: the watching process gets its own
-    standard streams there."""
+    """Opens the file with a descriptor above 2, even if a standard stream is closed, because 0 to 2 become the standard
+    streams of the watching process."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     if fd > 2:
         return fd
@@ -124,7 +124,7 @@ def _open(path: str) -> int:
 
 
 def _ends_within_a_line(fd: int, path: str) -> bool:
-    """Whether the file ends in the middle of a line. Raises ValueError for a file with other contents than a log."""
+    """Whether the file ends in the middle of a line. Raises ValueError for a file that is neither empty nor a log."""
     size = os.fstat(fd).st_size
     if not size:
         return False
@@ -141,8 +141,8 @@ class Run:
         start: the entry of kind start, or None.
         samples: the entries of kind sample, in order.
         events: the entries of kind event, in order.
-        end: the entry of kind end; None while the run goes on, and if the monitor was killed.
-        bad_lines: the number of truncated or invalid lines.
+        end: the entry of kind end, or None, for example while the run goes on or if the monitor was killed.
+        bad_lines: the number of truncated or invalid lines in the log.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Warns before memory runs out: at a share of the cgroup's limit (without one, of the machine's memory), or at a size
-of the job.
+"""Warns before memory runs out: at a share of the cgroup's limit (or, without a limit, of the machine's memory), or at
+a size of the job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from recstore.monitor.entries import Entry
     from recstore.monitor.sampler import Sampler
 
-_RESET = 0.95  # below this share of the threshold, the next crossing warns again
+_RESET = 0.95  # after use falls below this share of the threshold, the next crossing warns again
 
 
 def threshold(text: str | float | None) -> float | None:
@@ -74,7 +74,7 @@ class Warnings:
         return event("warning", self._text(entry, use, limit, owner), t=entry["t"])
 
     def _use(self, entry: Entry) -> tuple[int | None, int, str]:
-        """`(bytes in use, limit, description of the limit)`."""
+        """`(bytes in use, limit, description of the limit)`. The bytes in use are None if unknown."""
         if isinstance(self._at, int):
             sums = entry["sum"]
             use = sums["rss"] if sums["pss"] is None else sums["pss"] + sums["unmapped"]

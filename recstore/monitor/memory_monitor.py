@@ -53,13 +53,13 @@ class MemoryMonitor:
     Args:
         loader: a DataLoader, to note its settings in the log. Optional.
         interval: seconds between two samples.
-        log: the path of the log. Default: a temporary file that is removed with the monitor, or when a signal ends this
-            program.
-        warn: prints a warning at this share of the cgroup's limit, such as "85%", or at this size of the program with
-            its workers, such as "12 GB". None for no warning.
+        log: the path of the log. None for a temporary file, which is removed with the monitor, or if the program ends
+            while it is watched.
+        warn: prints a warning at this share of the cgroup's limit (without a limit, of the machine's memory), such as
+            "85%", or at this size of the program with its workers, such as "12 GB". None for no warning.
 
-    Raises ValueError for an invalid interval or threshold, OSError if the log cannot be written, and
-    NotImplementedError on systems without /proc.
+    Raises ValueError or TypeError for an invalid interval or threshold, and NotImplementedError on systems without
+    /proc.
 
     >>> import recstore
     >>> with recstore.MemoryMonitor(interval=0.1) as monitor:
@@ -90,12 +90,12 @@ class MemoryMonitor:
         self._forget()
 
     def _forget(self) -> None:
-        # The process that called start(); a forked child has a copy of this object.
+        # The pid of the process that called start(); a forked child has a copy of this object.
         self._owner: int | None = None
         self._path = self._user_path
         self._process: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[..., MemoryMonitor] | None = None
-        # Only helper threads take it (see `_undisturbed`), which an interrupt cannot break off.
+        # Only the threads of `_undisturbed` take this lock, because an interrupt cannot break them off.
         self._lock = _thread.allocate_lock()
 
     @property
@@ -108,8 +108,10 @@ class MemoryMonitor:
         return self._process is not None and self._owner == os.getpid()
 
     def start(self) -> Self:
-        """Begin to watch, as `with` does. Raises Error if it is already watching, or if the watching process cannot
-        start. An exception, including KeyboardInterrupt, leaves no process and no new log."""
+        """Begin to watch, as `with` does. An exception, including KeyboardInterrupt, leaves no process and no new log.
+
+        Raises Error if the monitor is already watching, or if the watching process cannot start; OSError if the log
+        cannot be written; ValueError if it is not a regular file, or neither empty nor a log."""
         begun: list[Any] = []
         try:
             _undisturbed(lambda: self._begin(begun))
@@ -152,10 +154,10 @@ class MemoryMonitor:
 
     def _make_log(self, undo: list[Callable[[], object]]) -> None:
         if self._path is None:
-            number, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
-            os.close(number)
+            fd, path = tempfile.mkstemp(prefix="recstore-monitor-", suffix=".jsonl")
+            os.close(fd)
             self._path = path
-            # Unlike a finalizer of weakref, it also runs at the end of a multiprocessing process.
+            # Unlike weakref.finalize, this also runs at the end of a child process of multiprocessing.
             undo.append(multiprocessing.util.Finalize(self, _remove, (path,), exitpriority=0))
         elif not os.path.lexists(self._path):
             undo.append(functools.partial(_discard, self._path))
@@ -181,7 +183,7 @@ class MemoryMonitor:
             self._stop(self._process)  # type: ignore[arg-type]
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
-        # Detach the finalizer last: if an interrupt breaks off this call, it still ends the process.
+        # Detach the finalizer last: if an interrupt breaks off this call, the finalizer still ends the process.
         _stop(process, self._owner)
         if self._process is process:  # else another thread has restarted the monitor
             self._end.detach()  # type: ignore[union-attr]
@@ -216,14 +218,15 @@ class MemoryMonitor:
         return MemoryReport(self.run())
 
     def plot(self, what: str = "pss") -> Any:
-        """A plotly Figure of each process, their sum, the limit and the events over time. `what` is pss, uss, rss,
+        """A plotly Figure of each process, the sum, the limit and the events over time. `what` is pss, uss, rss,
         shared, shared_file or swap. Raises ImportError without plotly."""
         from recstore.monitor import plots
 
         return plots.figure(self.run(), what)
 
     def page(self, path: Path) -> None:
-        """Write an HTML page, as `recstore monitor --html` does. Raises ImportError without plotly, and OSError."""
+        """Write an HTML page, as `recstore monitor --html` does. Raises ImportError without plotly, and OSError if
+        the file cannot be written."""
         from recstore.monitor import page
 
         page.write(self.run(), path)
@@ -234,14 +237,14 @@ class MemoryMonitor:
 
 
 class MemoryReport:
-    """The memory of the processes at its peak. Prints as a table.
+    """The memory of each process at the peak of the sum. Prints as a table.
 
     Attributes:
-        rows: a dict for each process: time (seconds since the start), PID, rss, pss, uss, shared, shared_file in bytes
-            (None if unknown), and label.
+        rows: a dict for each process: time (seconds since the first sample), PID, rss, pss, uss, shared, shared_file
+            in bytes (None if unknown), and label.
         named: the bytes by class; see docs/monitor.md.
         total: the sum of all processes in bytes.
-        verdicts: the reasons for the growth of memory, from the rules that match.
+        verdicts: the Verdicts of the rules that match.
         missing: sentences about figures that this machine does not provide.
     """
 
@@ -294,9 +297,9 @@ class MemoryReport:
 
 
 def _undisturbed(function: Callable[[], object]) -> None:
-    """Call a function in a thread, and wait until it has ended. An exception of a signal handler, such as
-    KeyboardInterrupt, occurs in the main thread: it cannot break off the function, and this call raises it afterwards.
-    This uses no lock, because an exception just after taking it would leave it locked."""
+    """Calls a function in a thread, and waits until the function has ended. Signal handlers run in the main thread, so
+    their exceptions, such as KeyboardInterrupt, cannot break off the function; this call raises them afterwards. It
+    uses no lock, because an exception just after taking a lock would leave it locked."""
     ticket: list[None] = [None]
     ended: list[None] = []
     failures: list[BaseException] = []
@@ -345,7 +348,7 @@ def _spawn(log: Log, task: dict[str, Any]) -> subprocess.Popen[bytes]:
         )
     task = {**task, "pid": os.getpid(), "log": log.path, "fd": log.fileno(), "command": _command()}
     code = f"import sys; sys.path[:] = {sys.path!r}; from recstore.monitor.attached import main; main()"
-    # Its own session, because Ctrl-C and the end of the terminal are for the program.
+    # Start a new session, because Ctrl-C and the end of the terminal are for the program.
     try:
         return subprocess.Popen(
             [sys.executable, "-c", code, json.dumps(task)],
@@ -421,10 +424,10 @@ def _remove(path: str) -> None:
 
 def _discard(path: str) -> None:
     """Remove a log created by a failed start, unless another program uses it."""
-    mine = f'"pid":{os.getpid()},'.encode()
+    own_pid = f'"pid":{os.getpid()},'.encode()
     with contextlib.suppress(FileNotFoundError):
         with open(path, "rb") as file:
-            if all(mine in line for line in file if line.startswith(b'{"kind":"start"')):
+            if all(own_pid in line for line in file if line.startswith(b'{"kind":"start"')):
                 os.unlink(path)
 
 

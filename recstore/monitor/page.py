@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["html_text", "write"]
 
-# The most rows of the tables of processes and events. The page only counts the other processes.
+# The most rows of the tables of processes and events. The page only counts the others.
 MOST_ROWS = 1_000
 _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 
@@ -38,11 +38,11 @@ def write(run: Run, path: Path) -> None:
     path = os.fspath(path)
     text = html_text(run)
     try:
-        number, temporary = tempfile.mkstemp(prefix=".recstore-", suffix=".html", dir=os.path.dirname(path) or ".")
+        fd, temporary = tempfile.mkstemp(prefix=".recstore-", suffix=".html", dir=os.path.dirname(path) or ".")
     except OSError as error:  # its text has the path of the temporary file
         raise OSError(error.errno, error.strerror, path) from None
     try:
-        with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with open(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
@@ -164,8 +164,8 @@ def _where(run: Run) -> str:
 
 
 def _most_private(sample: Entry) -> list[list[str]]:
-    """Rows for the five processes with the most private memory, and for the rest, including pages that forked processes
-    still share."""
+    """Rows for the five processes with the most private memory, and a row for the rest, which includes pages that
+    forked processes still share."""
     known = [entry for entry in sample.get("processes") or () if entry.get("uss")]
     largest = sorted(known, key=lambda entry: entry["uss"], reverse=True)[:5]
     rows = [(f"· {entry.get('label') or 'process'}, pid {entry.get('pid')}", entry["uss"]) for entry in largest]
@@ -188,7 +188,7 @@ def _processes(crew: Sequence[Process]) -> str:
         seen = f"{duration_text(process.times[0] - begin)} to {duration_text(process.times[-1] - begin)}"
         rows.append([process.label, str(process.pid), seen, *map(size_text, peaks)])
     more = f"<p class=note>{len(crew) - MOST_ROWS:,} more processes.</p>" if len(crew) > MOST_ROWS else ""
-    headings = ("process", "pid", "seen", *(f"most {figure.replace('_', ' ')}" for figure in _FIGURES))
+    headings = ("process", "pid", "seen", *(f"peak {figure.replace('_', ' ')}" for figure in _FIGURES))
     return f"<div class=high>{_table(headings, rows)}</div>{more}"
 
 
@@ -228,8 +228,8 @@ def _umask() -> int:
 
 
 _HINT = (
-    "<p class=facts>Click a name below the plot to hide its line, double-click it to show only its line. Drag to zoom, "
-    "double-click in the plot to reset.</p>"
+    "<p class=facts>Click a name below the plot to hide its line, or double-click it to show only its line. Drag to "
+    "zoom, and double-click in the plot to reset.</p>"
 )
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; padding: 12px;
@@ -255,7 +255,7 @@ th { position: sticky; top: 0; background: #fff; }
 """
 
 _CODE = """
-// List the buttons, because some versions of plotly have one that sends the plot to a server.
+// Name the buttons, because the default buttons of some versions of plotly include one that sends the plot to a server.
 const config = {
   responsive: true,
   displaylogo: false,

@@ -35,7 +35,7 @@ FIGURES: dict[str, str] = {
     "shared_file": "pages of mapped files and shared memory",
     "swap": "swapped out",
 }
-# The most points of a plot. With more, browsers zoom slowly.
+# About the most points of a plot. With more, browsers zoom slowly.
 MOST_POINTS = 30_000
 MOST_POINTS_PER_LINE = 1_000
 # With more processes, the legend shows groups, such as the workers of rank 0.
@@ -154,7 +154,7 @@ def where(run: Run) -> _Dict:
 
 
 def parts(sample: Entry) -> dict[str, int | float]:
-    """`{name: bytes}` of the classes of memory of a sample, with readable names, each store by its name. Omits unknown
+    """`{readable name: bytes}` of the classes of memory of a sample. Each store is a class of its own. Omits unknown
     values."""
     sizes: dict[str, int | float] = {}
     named = sample.get("named") or {}
@@ -321,7 +321,7 @@ def _add_events(run: Run, data: list[_Dict], layout: _Dict, begin: float, second
 
 
 def _worth_a_mark(events: list[Entry]) -> list[Entry]:
-    """At most MOST_EVENTS events, or twice as many to keep deaths. Drops starts and normal ends of processes first."""
+    """At most MOST_EVENTS events, or up to twice as many to keep deaths. Drops starts and normal ends first."""
     if len(events) <= MOST_EVENTS:
         return events
     rare = [event for event in events if _kind(event) not in ("started", "ended")]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST", "examine", "read", "text"]
 
-# The examined seconds before the end.
+# The number of seconds before the end to examine.
 LAST: int = 600
 # The least growth to report, in bytes.
 GREW = 16_000_000
-# Samples before the last ten minutes are thinned in a log with more entries of processes than this, about 400 MB.
+# With more entries of processes than this (about 400 MB of memory), samples before the last ten minutes are thinned.
 MOST_ENTRIES = 300_000
 # The rows of the table of the last minutes, in seconds before the end.
 _BEFORE = (600, 300, 120, 60, 30, 10, 5, 0)
@@ -72,7 +72,7 @@ class _ThinnedRun(log.Run):
         kept = [max(old[i : i + 2], key=lambda sample: series.level(sample) or 0) for i in range(1, len(old), 2)]
         self.samples = old[:1] + kept + [sample for sample in self.samples if sample["t"] >= until]
         entries = sum(len(sample["processes"]) for sample in self.samples)
-        # If the last ten minutes alone exceed the limit, wait for as many new entries before thinning again.
+        # If the last ten minutes alone exceed the limit, wait for half that many new entries before thinning again.
         self._entries = min(entries, MOST_ENTRIES // 2)
 
 
@@ -125,7 +125,7 @@ def _end(run: log.Run, samples: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _grew(samples: Sequence[Entry]) -> dict[str, int | float]:
-    """`{part: bytes}` of the named memory, the part that grew most first, over the last ten minutes."""
+    """`{part: bytes}`: the growth over the last ten minutes, the largest first. Omits growth below GREW."""
     known = [sample for sample in samples if sample.get("named")]
     if not known:
         return {}

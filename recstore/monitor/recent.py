@@ -1,5 +1,5 @@
-"""Keeps a run in little memory, as compressed lines. When there are too many samples, it drops every second one;
-of too many events, those in the middle.
+"""Keeps a run in little memory, as lines of a log. Compresses the samples, and drops every second sample when there
+are too many. Of too many events, drops the events in the middle.
 
 `recstore monitor` makes its final table, verdicts and page from this run, with or without a log.
 """

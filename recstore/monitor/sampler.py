@@ -3,7 +3,7 @@
 The RSS of a process is cheap, so each sample reads it for each process. For USS and PSS, the kernel walks over all
 pages of the process, which takes about 20 microseconds per megabyte. So the sampler has a budget of CPU time: it reads
 as many processes exactly as SHARE of a core allows, first the processes with an old reading or a large change of RSS.
-For the others it adjusts the last exact figures by the growth of private pages, and sets `exact: false`.
+For the others it adjusts the last exact figures by the growth of anonymous pages, and sets `exact: false`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHARE = 0.008  # the share of a core for exact readings
 _MAPS_EVERY = 8  # exact readings between two readings of the mapped files of a process, which cost as much or more
 _FILES_AGE = 5.0  # seconds between two readings of open files while their number is the same
 _DEBT = -0.05  # seconds of CPU time; with less credit, open files are not read either
-_MOVED = 4 << 20  # a change of RSS that gives a process priority
+_MOVED = 4 << 20  # bytes; a change of RSS gives a process priority, a change of PSS makes its mapped files be read
 # The first exact readings of a process are free, so that workers with a life of two seconds have figures too. So are
 # readings while memory quickly approaches the limit. A process with a large RSS has only one free reading.
 _FREE, _FREE_RSS = 3, 1 << 30
@@ -36,7 +36,7 @@ _HURRY = 8  # take an early sample when 1/_HURRY of the remaining memory has bee
 
 
 class Reading:
-    """The memory of a process at one moment in bytes; None if unknown."""
+    """The figures of a process at one moment, in bytes; None if unknown."""
 
     __slots__ = (*FIGURES, "pss_anon", "pss_file", "pss_shmem", "exact", "t")
 
@@ -62,7 +62,7 @@ class Reading:
         self.swap = get(b"Swap")
         self.anonymous = get(b"Anonymous", self.anonymous)
         self.shared_file = max(0, self.rss - self.anonymous)
-        # Linux before 5.9 does not divide PSS: divide it in proportion to the RSS.
+        # Old kernels do not divide PSS: divide it in proportion to the RSS.
         whole = max(1, self.rss)
         self.pss_anon = get(b"Pss_Anon", self.pss * self.anonymous // whole)
         self.pss_shmem = get(b"Pss_Shmem", 0)
@@ -70,7 +70,7 @@ class Reading:
         self.exact = True
 
     def estimate(self, last: Reading) -> None:
-        """Set the figures from the last exact reading, adjusted by the growth of anonymous pages since."""
+        """Set the figures from the last exact reading, adjusted by the growth of anonymous pages since then."""
         grown = self.anonymous - last.anonymous
         self.pss_anon = max(0, last.pss_anon + grown)
         self.pss_file, self.pss_shmem = last.pss_file, last.pss_shmem
@@ -84,7 +84,7 @@ class Sampler:
     """Samples the processes of a job.
 
     Args:
-        root: the pid of its first process.
+        root: the pid of the job's first process.
         without, reaper: as for Tree.
         proc, root_folder: the path of /proc, and the prefix of other paths; tests use artificial folders.
         ask: returns the name of the store in a file; see attribution.Names.
@@ -239,7 +239,7 @@ class Sampler:
                 self._credit -= time.thread_time() - began
 
     def _read_one(self, t: float, member: Member) -> None:
-        """Read a member exactly. Drops the Reading of a member that has ended. Another user's member keeps its RSS."""
+        """Read a member exactly. If it has ended, drop its Reading. If another user owns it, keep only its RSS."""
         try:
             smaps = None
             if self._rollup:
@@ -261,7 +261,7 @@ class Sampler:
             member.now = None  # type: ignore[assignment]
 
     def _read_mappings(self, member: Member, smaps: bytes | None) -> None:
-        """Read the mapped files of a member, rarely or when their PSS has changed."""
+        """Read the mapped files of a member: at first, when their PSS has changed, and now and then."""
         last, reading = member.last, member.now
         member.readings += 1
         moved = last is not None and (
@@ -272,7 +272,7 @@ class Sampler:
             member.parts = self._parts(member.pid, smaps)
 
     def _look_at_files(self, t: float, member: Member) -> None:
-        """Read the open files between exact readings if their number changed, because batches come and go quickly."""
+        """Read the open files between exact readings if their number changed or is unknown: batches come and go."""
         if self._credit < _DEBT or member.denied:
             return
         try:
@@ -284,7 +284,7 @@ class Sampler:
             return  # it is ending
 
     def _read_files(self, t: float, member: Member) -> None:
-        """Read the open files in shared memory of a member."""
+        """Read a member's open files in shared memory, unless their number is the same since a recent reading."""
         count = self.proc.open_files(member.pid)
         if count is None or count != member.files_open or t - member.files_at > _FILES_AGE:
             member.files_open, member.files_at = count, t
@@ -412,7 +412,7 @@ def _entry(member: Member) -> Entry:
 
 
 def _sums(members: Sequence[Member], unmapped: int) -> dict[str, int | None]:
-    """The sums of the known figures of the members; None if no member has a figure."""
+    """The sums of the known figures of the members; None for a figure that no member has."""
     sums: dict[str, int | None] = {}
     for name in FIGURES:
         known = [value for value in (getattr(member.now, name) for member in members) if value is not None]

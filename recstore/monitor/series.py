@@ -73,7 +73,7 @@ class Process:
         return [t for t, _ in pairs], [value for _, value in pairs]
 
     def last(self, figure: str) -> Any:
-        """The last known value, or None."""
+        """The last known value of a figure, even an estimate; None if there is none."""
         for entry in reversed(self.entries):
             if entry.get(figure) is not None:
                 return entry[figure]
@@ -105,7 +105,7 @@ def processes(samples: Iterable[Entry]) -> list[Process]:
 
 
 def names(processes: Iterable[Process]) -> str:
-    """The labels of Processes as a phrase, without the repeated labels of the workers of each epoch."""
+    """The labels of Processes as a phrase. The workers of all epochs have the same labels, which it has once."""
     labels = list(dict.fromkeys(process.label for process in processes))
     if len(labels) > 4:
         return f"{', '.join(labels[:2])} and {len(labels) - 2} more processes"
@@ -113,7 +113,7 @@ def names(processes: Iterable[Process]) -> str:
 
 
 def sums(samples: Iterable[Entry], *path: str) -> tuple[list[float], list[Any]]:
-    """`(times, values)` of a figure of whole samples: `sums(samples, "sum", "pss")`, `sums(samples, "cgroup",
+    """`(times, values)` of a figure of whole samples, as in `sums(samples, "sum", "pss")` and `sums(samples, "cgroup",
     "current")`."""
     times, values = [], []
     for sample in samples:

@@ -6,7 +6,7 @@ from recstore.text import counted
 
 
 def name_of(path: str) -> str | None:
-    """The name of a named store, else its number of records; None for an unreadable file or one that is not a store."""
+    """The name of a named store, or the number of records of any other store; None if it is not readable as a store."""
     from recstore._core import native
     from recstore.shm import named_segments
 

@@ -59,8 +59,8 @@ def live_lines(entry: Entry, start: Entry, width: int, most: int) -> list[tuple[
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int, most: int = 1000) -> list[list[str]]:
-    """Rows for a table of at most `width` characters. Escapes the first column, a label, and truncates it to at most
-    `most` and at least 8 characters."""
+    """Rows for a table of at most `width` characters, if possible. Makes the labels in the first column safe for the
+    terminal, and truncates them to at most `most` characters, but never to fewer than 8."""
     rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
     room = max(8, min(most, width - rest))
     return [[_cut(safe_text(row[0]), room), *row[1:]] for row in rows]
@@ -125,7 +125,7 @@ class Panel:
         self._broken = False
 
     def write(self, entry: Entry) -> bool:
-        """Draw a sample, at most twice a second."""
+        """Draw a sample, at most about twice a second."""
         if entry["kind"] == "start":
             self._start = entry
         elif entry["kind"] == "sample" and time.monotonic() - self._drawn >= 0.45:

@@ -2,17 +2,17 @@
 
 | Verdict | Rule |
 | --- | --- |
-| copy-on-read | a child's USS grows as its shared memory shrinks, its RSS is flat, no other process frees as much |
-| leak | the floor of a process's anonymous memory rises steadily over the last three quarters of its life, or epochs |
+| copy-on-read | a child's USS grows as its shared memory shrinks, its RSS is flat, others free at most half as much |
+| leak | the floor of a process's anonymous memory rises steadily over the last three quarters of its life or epochs |
 | backlog | unmapped batches fill the queue and stay: the loader is faster than its consumer |
-| copies per rank | two ranks, or two spawned workers, have about the same, large amount of private memory |
+| copies per rank | two or more ranks, or workers without copy-on-read, have about the same, large private memory |
 | pinned memory | page-locked memory of a GPU driver is a large part of the sum |
 | killed at the limit | the kernel's OOM killer ended a process |
 | address space | a process that had mapped most of its `ulimit -v` failed |
 | growth | the private memory of a process grew by a large amount, and no rule above explains it |
 | unclear | memory grows, or is near its limit, and no rule above explains it; or figures or samples are missing |
 
-If no rule matches, a run has no verdict. The constants below, and in copies.py and deaths.py, are the thresholds.
+If no rule matches, a run has no verdict. The thresholds are the constants below, and those in copies.py and deaths.py.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ KINDS: tuple[str, ...] = (
 )
 
 MB = copies.MB
-# The fewest samples for leak, backlog, copies per rank and pinned memory. With fewer, no verdict means "unclear".
+# The fewest samples for leak, backlog, copies per rank and pinned memory. With fewer, a run without another verdict is
+# "unclear".
 FEWEST_SAMPLES = 5
-# leak: the least samples in each quarter of a life; the least growth of the floor from the second to the last quarter,
-# in bytes and as a share of the second. Each of the two steps has at least STEADY of the average speed, because the
-# heap of a new worker grows more and more slowly. The last quarter itself has at least SLOWER of the average speed. A
-# process younger than LOADING seconds may still be loading its data.
+# leak: the least samples per quarter of a life, on average; the least growth of the floor from the second to the last
+# quarter, in bytes and as a share of the second. Each of the two steps has at least STEADY of the average speed,
+# because the heap of a new worker grows more and more slowly. The last quarter itself has at least SLOWER of the
+# average speed. A process younger than LOADING seconds may still be loading its data.
 LEAK_SAMPLES = 5
 LEAKED = 64 * MB
 LEAKED_SHARE = 0.05
@@ -69,14 +70,14 @@ PINNED_SHARE = 0.1
 # growth: the least gain of private bytes of a process. Importing PyTorch takes 150 MB.
 TOOK = 256 * MB
 TOOK_NEAR = 64 * MB  # in a run near its limit
-# unclear: the least growth of the floor of the sum, and the least share of the limit.
+# unclear: the least growth of the floor of the sum, in bytes and as a share; the least share of the limit in use.
 GROWN = 64 * MB
 GROWN_SHARE = 0.1
 NEAR_LIMIT = 0.85
 
 
 class Verdict(NamedTuple):
-    """The finding of a rule: its kind, one of KINDS; the reason in a sentence or two; the line of code to write, or "";
+    """The finding of a rule: its kind, one of KINDS; the reason in a few sentences; the line of code to write, or "";
     and the evidence, figures by name."""
 
     kind: str
@@ -177,7 +178,7 @@ def _leak_advice(run: Run, leaking: Sequence[Process]) -> tuple[str, str]:
 
 
 def _without_end(times: list[float], values: list[int]) -> tuple[list[float], list[int]]:
-    """The series, without its last samples if an ending process frees its memory in them."""
+    """The series, without the last samples in which an ending process frees its memory."""
     most_cut = max(3, len(values) // 10)
     high = 0.9 * max(values, default=0)
     cut = next((i for i in range(most_cut + 1) if i < len(values) and values[len(values) - 1 - i] >= high), 0)
@@ -185,7 +186,7 @@ def _without_end(times: list[float], values: list[int]) -> tuple[list[float], li
 
 
 def _windows(run: Run, times: Sequence[float]) -> list[float]:
-    """The window limits of a life: at its epochs if there are at least four, else at its quarters."""
+    """The limits of four windows of a life: at its epochs if there are at least four, else at its quarters."""
     if not times:
         return []
     epochs = [event["t"] for event in run.events if event.get("what") == "epoch" and event.get("t") is not None]
@@ -212,7 +213,7 @@ def _rising(
     if grown < max(least, share * second):  # type: ignore[operator]
         return None
     speeds = [(third - second) / (cuts[2] - cuts[1]), (last - third) / (cuts[3] - cuts[2])]  # type: ignore[operator]
-    # A cache that became full in the last window did not grow in its second half.
+    # A cache that became full in the last window did not grow in the second half of the window.
     half = (cuts[4] - cuts[3]) / 2
     halves = series.floors(times, values, [cuts[3], cuts[3] + half, cuts[4]])
     if (

@@ -1,7 +1,8 @@
 """The loop of the monitor: takes samples at an interval, notices the end of a process at once, and writes entries.
 
 The pidfd of a process becomes readable when the process ends. The loop polls pidfds between samples, so it can read the
-exit status of a worker while it is a zombie. Newer kernels report the status even after the parent has collected it.
+exit status of a worker while it is a zombie. Since Linux 6.15 the kernel reports it even after the parent has
+collected it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_PIDFDS = 400  # a usual limit of open files is 1024
 _CHECKS = 8  # checks of the use of a limited cgroup between two samples
-_SHORTEST_CHECK = 0.1  # seconds between two checks
+_SHORTEST_CHECK = 0.1  # the least seconds between two checks
 
 # ioctl PIDFD_GET_INFO of linux/pidfd.h. The first version of struct pidfd_info: a mask, ..., and the exit code.
 _INFO = struct.Struct("=QQ11Ii")
@@ -87,7 +88,7 @@ class Watch:
         self.write(self.sampler.start(command, self.interval))
 
     def sample(self) -> bool:
-        """Take a sample and write it; False once no process is left."""
+        """Take a sample and write it. Returns False once no process is left."""
         entry, events = self.sampler.sample()
         for event_entry in events:
             self._tell(event_entry)
@@ -118,8 +119,8 @@ class Watch:
         self.catch_up()
         code, name = outcome(status)
         # The kernel counts a kill after the last sample of the killed process.
-        used = self.sampler.cgroup_now()
-        self.write({"kind": "end", "t": time.time(), "exit": code, "signal": name, "cgroup": used})
+        cgroup = self.sampler.cgroup_now()
+        self.write({"kind": "end", "t": time.time(), "exit": code, "signal": name, "cgroup": cgroup})
         for fd in list(self._pidfds):
             self._forget(fd)
 

@@ -8,10 +8,10 @@
     <cache>/recstore/room.lock             locked by the process that makes room
     <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store
 
-The kernel elects the process that fetches: it gives the lock to one process of the machine, and frees the lock however
+The kernel elects the process that fetches: it gives the lock to one process on the machine, and frees the lock however
 that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
 that has mapped the file can still read it, and a process that finds it missing fetches it again. Killed processes leave
-lock files and parts that nobody locks, and the next opening removes them.
+lock files and parts that nobody locks, and the next opening of a set removes them.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Cache:
     # ---- Contents ----
 
     def has(self, name: str, nbytes: int | None = None) -> bool:
-        """Whether the cache has a whole file with this name and size. Removes a file that recstore cannot have written
-        for this user."""
+        """Whether the cache has a whole file with this name and size. Removes a file of another size, or one that
+        recstore cannot have written for this user."""
         path = self.path(name)
         try:
             status = os.lstat(path)
@@ -168,7 +168,7 @@ class Cache:
             return False
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
-        """The bytes of a filter or manifest; None if it is missing, or has more than `most` bytes and is removed."""
+        """The bytes of a filter or manifest; None if it is missing, or was removed because it had more than `most`."""
         if not self.has(name):
             return None
         try:
@@ -200,8 +200,8 @@ class Cache:
     # ---- Fetching ----
 
     def new_part(self, name: str, nbytes: int | None, most: int | None = None) -> Part:
-        """Makes room for a new Part and returns it. The caller holds the lock of the name. If `nbytes` is None, `most`
-        is the maximum size."""
+        """Makes room for a new Part and returns it. For a shard file or filter, the caller holds the lock of the name.
+        If `nbytes` is None, `most` is the maximum size. Raises OutOfSpaceError."""
         if self.limit is None:
             return Part(self, name, nbytes, most)
         needed = nbytes or most or 0
@@ -376,7 +376,7 @@ class Part:
         return os.pread(self.fd, self.written, 0)
 
     def publish(self) -> None:
-        """Renames the file to its final name. The caller holds the lock of that name."""
+        """Renames the file to its final name. The caller still holds the lock, as in `Cache.new_part`."""
         os.ftruncate(self.fd, self.written)
         os.fchmod(self.fd, 0o400)
         os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd)))

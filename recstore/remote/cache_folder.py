@@ -2,7 +2,7 @@
 
 The cache relies on kernel locks, atomic renames and mappings that survive an unlink. Network and cluster file systems
 do not guarantee all three, so they are refused. The kind of file system comes from /proc/self/mountinfo. Without
-/proc, as on macOS, any folder is accepted.
+/proc, as on macOS, any file system is accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHARED = (
 def create(path: AnyPath) -> str:
     """Returns the subfolder `recstore` of `path`, after creating it if needed and checking it.
 
-    Raises ValueError for a network file system; PermissionError if another user can change the folder;
+    Raises ValueError for a network file system; PermissionError if another user can access the folder;
     NotADirectoryError; OSError.
     """
     outer = os.path.abspath(os.fsdecode(path))
@@ -81,7 +81,7 @@ def file_system(folder: str) -> str:
 
 
 def kind_of_mount(info: bytes, mounts: bytes) -> str:
-    """The file system of the mount that an fdinfo text names, from the text of mountinfo; "" if it is not listed.
+    """The kind of file system that the text of mountinfo has for the mount id in the text of fdinfo; "" without one.
 
     >>> kind_of_mount(b"pos: 0\\nmnt_id: 27\\n", b"27 1 8:1 / /data rw shared:1 - nfs4 host:/x rw\\n")
     'nfs4'

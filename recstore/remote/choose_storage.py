@@ -1,7 +1,7 @@
 """Chooses the Storage for a set of shards.
 
-`storage_of(url)` selects folder_store.py for paths, obstore_store.py for schemes that obstore supports, and
-fsspec_store.py for other URLs. All implement storage.Storage.
+`storage_of(url)` selects folder_store.py for paths and file URLs, obstore_store.py for schemes that obstore
+supports, and fsspec_store.py for other URLs. All implement storage.Storage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
     """The Storage of a URL or of a folder. Does no I/O.
 
     Args:
-        url: the path of a folder, or a URL with a scheme of obstore or fsspec. Trailing slashes are ignored.
+        url: the path of a folder, or a URL with a scheme of obstore or fsspec. Trailing slashes are ignored. A
+            Storage is returned as it is.
         options: a picklable dict of keyword arguments of obstore's store (``endpoint``, ``region``, ``access_key_id``,
             ...) or of the fsspec file system. The environment provides the others. Not allowed for a folder.
 
@@ -61,7 +62,7 @@ def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
 
 def split_number(text: str) -> tuple[str, int | None]:
     """Splits a URL with an optional ``@number`` of a manifest into `(URL, number)`. The number is None if it is
-    missing, and for an existing folder of that name.
+    missing, or if `text` is the path of an existing folder.
 
     >>> split_number("s3://bucket/train@12"), split_number("s3://bucket/train")
     (('s3://bucket/train', 12), ('s3://bucket/train', None))
@@ -73,7 +74,7 @@ def split_number(text: str) -> tuple[str, int | None]:
 
 
 def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
-    """Like storage_of, for a set to change. Raises ValueError for an empty URL or one with a manifest number."""
+    """Like storage_of, for a writer or gc. Raises ValueError for an empty URL or one with a manifest number."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)
         if not text:

@@ -1,4 +1,4 @@
-"""`gc` of a set of shards: removes the files that no recent manifest names.
+"""`gc` of a set of shards: removes old manifests, and old files that no remaining manifest names.
 
 The age of an object is the difference between its time and the time of a marker written now. Both come from the
 storage, so a wrong clock on this machine does not matter.
@@ -54,8 +54,8 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
 
     Args:
         url: the set: a folder or a URL.
-        days: an int or float. Choose it longer than any write takes from its first shard file to its commit, and longer
-            than any reader keeps an older manifest open. Use 0 only while nobody uses the set.
+        days: an int or float. Choose more days than any write takes from its first shard file to its commit,
+            and than any reader keeps an older manifest open. Use 0 only while nobody uses the set.
         dry_run: remove nothing.
         options: arguments of the object store, as for :func:`recstore.open`.
 
@@ -84,26 +84,27 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     numbers = sorted(manifests)
     kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
     named_hashes = _named_hashes(storage, kept)
-    old = sorted(set(manifests) - set(kept))
+    old_numbers = sorted(set(manifests) - set(kept))
     files = []
     for name, (_, modified) in objects.items():
         ours = _OURS.fullmatch(name)
         if (ours and ours[1] not in named_hashes or name.startswith(".")) and modified <= until:
             files.append(name)
-    nbytes = sum(manifests[number][0] for number in old) + sum(objects[name][0] for name in files)
+    nbytes = sum(manifests[number][0] for number in old_numbers) + sum(objects[name][0] for name in files)
     if not dry_run:
         # A slow writer may have committed some of these files since.
-        new = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
-        named_hashes = _named_hashes(storage, new)
+        new_numbers = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
+        named_hashes = _named_hashes(storage, new_numbers)
         files = [name for name in files if name[:40] not in named_hashes]
         # Manifests first, so that nobody opens a manifest whose files are being removed.
-        storage.delete([manifest.name_of(number) for number in old])
+        storage.delete([manifest.name_of(number) for number in old_numbers])
         storage.delete(files)
-    return Collected(old, files, nbytes, kept, dry_run)
+    return Collected(old_numbers, files, nbytes, kept, dry_run)
 
 
 def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
-    """`({name: (bytes, modified)}, now)`: all objects, and the current time of the storage's clock."""
+    """`({name: (bytes, modified)}, now)`: all objects and temporary files, and the current time of the storage's
+    clock."""
     marker = f"gc-{os.urandom(8).hex()}.marker"
     if not any(True for _ in storage.list()) and not any(True for _ in storage.leftovers()):
         return {}, 0.0

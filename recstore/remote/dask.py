@@ -1,9 +1,10 @@
-"""Dask: bags and dataframes to sets of shards and back.
+"""Writes Dask bags and dataframes as sets of shards, and reads sets as bags and dataframes.
 
     recstore.remote.dask.to_shards(bag_or_dataframe, url)
     frame = recstore.remote.dask.from_shards(url)
 
-A partition becomes shard files, and a shard file a partition. Dask is imported when a function is called.
+A partition becomes one or more shard files, and a shard file becomes a partition. Dask is imported when a function is
+called.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def to_shards(
     collection: Any, url: AnyPath, *, append: bool = False, compute: Mapping[str, Any] | None = None, **options: Any
 ) -> int:
     """Writes a Dask bag or dataframe as a set of shards: each element of a bag is a record, and each row of a dataframe
-    a dict, as :func:`recstore.sources.table` makes it. Computes the collection. Returns the number of the manifest.
+    is a dict, as :func:`recstore.sources.table` makes it. Computes the collection. Returns the number of the manifest.
 
-    One commit publishes all partitions when they are written. So a partition that is computed again counts once, and an
-    error changes nothing. ``recstore gc URL`` removes unused files.
+    One commit publishes all partitions after they are written, so a partition that Dask computes twice counts once, and
+    an error changes nothing. ``recstore gc URL`` removes unused files.
 
     Args:
         collection: a ``dask.bag.Bag``, or a ``DataFrame`` or ``Series`` of ``dask.dataframe``.
@@ -66,8 +67,8 @@ def from_shards(
     """A ``dask.dataframe.DataFrame`` of a set of shards with Arrow column types or, with `bag`, a ``dask.bag.Bag`` of
     its records. Each shard file is a partition. The call reads the manifest and, for a dataframe, the first shard file.
 
-    Values that are not records form the column ``item``. A mapping has the columns ``key`` and ``value``, and is a bag
-    of pairs.
+    Values that are not records form the column ``item``. A mapping becomes the columns ``key`` and ``value``, or a
+    bag of pairs.
 
     Args:
         url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
@@ -78,8 +79,8 @@ def from_shards(
         options: arguments of the object store, as for ``recstore.open``.
 
     Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field that
-    the first shard file lacks or has with another type, or that has no Arrow type; ValueError for a column that its
-    shard file lacks; CorruptError and RemoteError.
+    the first shard file lacks, that cannot be cast to its type there, or that has no Arrow type; ValueError for a
+    column that its shard file lacks; CorruptError and RemoteError.
     """
     dask = _dask()
     parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
@@ -107,7 +108,7 @@ def _dask() -> Any:
 
 
 def _write(writer: ShardWriter, part: Any) -> Entry:
-    """In a task: writes a partition, an iterable of records or a pandas table, and returns its entry."""
+    """In a task: writes a partition, which is an iterable of records or a pandas object, and returns its Entry."""
     return writer.write(part)
 
 

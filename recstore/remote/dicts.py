@@ -33,7 +33,7 @@ _FILTERS = 64  # filters that a lookup fetches at once
 class ShardDict(RecordDict):  # type: ignore[type-arg]
     """A RecordDict over the shard files of a set, returned by ``recstore.open``.
 
-    The writer is responsible for unique keys. If several files have a key, a lookup returns the value of the last one;
+    The writer is responsible for unique keys. If several files have a key, a lookup returns the value of the last file;
     ``len``, iteration, ``keys()``, ``values()`` and ``items()`` have an entry for each.
 
     A lookup opens the files whose key range includes the key. With ``lazy=True`` it first asks the filters of files
@@ -86,11 +86,11 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
     def _many(self, keys: Any, default: Any, has_default: bool) -> list[Any]:
         self._require()
         if hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U"):
-            keys = keys.tolist()  # as in a RecordDict, numpy numbers and text act as Python objects
+            keys = keys.tolist()  # as in a RecordDict, numpy ints and text act as Python objects
         keys = list(keys)
         entries = list(map(self._finder.entry, keys))
         if None not in entries:
-            return self._values.get_many(entries)  # type: ignore[arg-type]  # none is None
+            return self._values.get_many(entries)  # type: ignore[arg-type]  # no entry is None
         if not has_default:
             raise KeyError(keys[entries.index(None)])
         values = iter(self._values.get_many([entry for entry in entries if entry is not None]))
@@ -117,7 +117,7 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
     @property
     def sets(self) -> list[native.Shards]:  # type: ignore[override]
-        """The shards of the keys and of the values."""
+        """The native.Shards of the keys and of the values."""
         return list({id(shards): shards for shards in (*self._keys.sets, *self._values.sets)}.values())
 
     @property
@@ -149,9 +149,9 @@ class ShardDict(RecordDict):  # type: ignore[type-arg]
 
 
 class KeyRanges:
-    """Selects the shard files that may have a key, by the bounds of their keys. One file remains if the files were
-    written in key order. Otherwise up to all files remain, and filters narrow them down. Takes up to 60 bytes per file.
-    Safe from several threads at once."""
+    """Selects the shard files that may have a key, by the bounds of their keys. Usually one file remains if the files
+    were written in key order. Otherwise up to all files remain, and filters narrow them down. Takes up to 60 bytes per
+    file. Safe from several threads at once."""
 
     def __init__(self, bounds: tuple[list[Any], list[Any]] | None, n: int) -> None:
         lows, highs = bounds or ([None] * n, [None] * n)

@@ -4,8 +4,8 @@ network operation.
 
 A process that opens a set takes the lock of the set in the cache. The holder requests all missing files at once. The
 other processes poll the lock with growing pauses, and then find all files in the cache. If the holder is killed, the
-kernel frees the lock and another process continues. If it fails, it writes its error into the lock file, and the
-waiting processes raise that error.
+kernel frees the lock and another process continues. If the fetch fails, the holder writes the error into the lock
+file, and the waiting processes raise that error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ main()
 _NAME = "recstore.remote.fetch_process"
 
 _living: weakref.WeakSet[Helper] = weakref.WeakSet()
-# Keeps the processes alive: if the collector frees a Popen before its Helper, it warns that the process still runs.
+# Keeps each Popen alive until its Helper drops it: a Popen that is freed earlier warns that its process still runs.
 _running: set[_Process] = set()
 _uses_clients = False  # whether this process or an ancestor has used network clients
 _forked_helper: Helper | None = None  # the Helper in a process with an ancestor that has used network clients
@@ -89,7 +89,7 @@ def fork_safe(method: _Method) -> _Method:
 
 class Helper:
     """Sends requests to a fetching process, which it starts and restarts when needed. The fetching process ends with
-    `close` or with this process.
+    `close`, with this process, or when it is idle for a while.
 
     Safe from several threads at once. A forked child starts its own fetching process."""
 
@@ -133,8 +133,8 @@ class Helper:
         with self._calling:
             return self._retry(1, storage.url, method, (pickle.dumps(storage), None, None), positional, file)
 
-    def _retry(self, deaths: int, url: str, *request: Any) -> Any:
-        died = ends = 0
+    def _retry(self, most_deaths: int, url: str, *request: Any) -> Any:
+        deaths = ends = 0
         while True:
             try:
                 return self._ask(*request)
@@ -143,10 +143,10 @@ class Helper:
                 if code == 0:  # it ended because it was idle
                     ends += 1
                 else:
-                    died += 1
-                if died == deaths or ends == _ENDS:
+                    deaths += 1
+                if deaths == most_deaths or ends == _ENDS:
                     raise RemoteError(
-                        f"the process that fetches from {url} ended {counted(died + ends, 'time')}, last with status "
+                        f"the process that fetches from {url} ended {counted(deaths + ends, 'time')}, last with status "
                         f"{code}; -9 means that it was killed, possibly for lack of memory: try again",
                         url=url,
                     ) from None
@@ -164,7 +164,7 @@ class Helper:
                 error, result = self._wait(process, number, file)
             except BaseException:
                 if file is not None and process is self._process:
-                    self._drop()  # it would keep sending pieces
+                    self._drop()  # the process would keep sending pieces
                 raise
             finally:
                 del self._replies[number]
@@ -208,7 +208,7 @@ class Helper:
 
     def _wait(self, process: _Process, number: int, file: File | None) -> tuple[BaseException | None, Any]:
         """The reply to a request. One thread at a time reads the pipe for all threads. A request with a file has the
-        pipe for itself. The caller holds the lock."""
+        pipe to itself. The caller holds the lock."""
         while (reply := self._replies[number]) is None:
             if process is not self._process:
                 self._raise_died(process)
@@ -321,8 +321,8 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     """Returns when the cache has all files of a set. `missing_of(names)` gets the names in the cache and returns the
     missing files as `(name, bytes)`. One process on the machine fetches them.
 
-    Raises the errors of Client.ask. If this process waited for another process with the same options, and that process
-    failed, it raises the same error.
+    Raises the errors of Client.ask. If another process with the same options fails while this process waits for it,
+    raises the same error.
     """
     options, into = client.storage.options, client.cache
     path = os.path.join(into.sets, set_id + cache.LOCK)
@@ -342,8 +342,8 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
 
 
 def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
-    """Waits for the lock of a set. Returns whether this process holds it; False if its file was removed. Raises the
-    error of the previous holder."""
+    """Waits for the lock of a set. Returns whether this process holds it; False if the lock file was removed. Raises
+    the error of the previous holder."""
     first_content = None
     while lock.state == native.BUSY and lock.leads():
         first_content = lock.read() if first_content is None else first_content

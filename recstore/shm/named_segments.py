@@ -3,8 +3,8 @@
 The file of a named segment in /dev/shm, or in another folder, is `recs1-<10 letters>-<8 letters>`. The first part is a
 hash of user and name, the second part a hash of the fingerprint. With a leading slash this is 26 bytes, with a suffix
 of three letters 30; macOS allows 31. The suffix `.lck` marks the lock file of a build, `.cache` a cache; any other
-suffix marks a file that does not have its final name yet. The label in the segment has name and fingerprint, so that a
-collision of hashes is detected. csrc/os/rs_os.h ("Named files") explains how a lease keeps a file and how a file
+suffix marks a file that does not have its final name yet. The label in the segment has the name and the fingerprint, so
+a reader detects a collision of hashes. csrc/os/rs_os.h ("Named files") explains how a lease keeps a file and how a file
 without a lease is removed.
 """
 
@@ -40,7 +40,7 @@ _LENGTH = len(PREFIX) + 10 + 1 + 8
 _BACKING = "named"  # tests set "temporary", the backing on systems that cannot make unnamed files
 # The minimum wait, in seconds, for a process that tests whether a segment is in use. A test takes microseconds.
 _LEAST_WAIT = 0.5
-PATIENCE = 60.0  # seconds to wait for such a lock by default
+PATIENCE = 60.0  # the default limit of the same wait, in seconds
 _SHORT = 0.01  # CPU seconds; every call searches a folder if a search takes no longer than this
 _PAUSE = 20  # the pause after a longer search, as a multiple of its duration
 _due: dict[str, float] = {}  # {folder: time of the next search}
@@ -183,7 +183,7 @@ class Label(dict[str, str]):
 
     @staticmethod
     def at(path: str) -> Label | None:
-        """The label of the segment at a path, without a lease; None unless it is a readable segment of this user."""
+        """Reads the label of a segment without a lease; None unless `path` has a readable segment of this user."""
         try:
             if os.lstat(path).st_uid != os.geteuid():
                 return None
@@ -300,7 +300,7 @@ def open_leased(path: str, timeout: float | None = PATIENCE) -> tuple[native.Seg
             segment = native.open_named(path, native.OURS)
             break
         except BusyError:
-            # Another process tests whether the segment is in use. Then it removes or unlocks the file.
+            # Another process is testing whether the segment is in use, and then removes or unlocks the file.
             waited = time.monotonic() - begin
             if timeout is not None and waited >= max(timeout, _LEAST_WAIT):
                 raise WaitTimeoutError(
@@ -345,8 +345,8 @@ def paths_of(name: str, dir: Path | None = None, accepts: Callable[[str], bool] 
 
 
 def collect_first(directory: str, name: str | None = None) -> None:
-    """Calls `collect` before a build or a call for a name. Because searching a folder of thousands of segments takes
-    long, a process pauses between searches and, in the meantime, removes only unused files of this name."""
+    """Calls `collect` before a build, or before a call that names a segment. Searching a folder of thousands of
+    segments takes long, so a process pauses after such a search; meanwhile it removes only unused files of `name`."""
     begin = time.thread_time()
     if time.monotonic() >= _due.get(directory, 0.0):
         collect(directory)
@@ -357,8 +357,8 @@ def collect_first(directory: str, name: str | None = None) -> None:
 
 
 def collect(directory: str, start: str = PREFIX) -> int:
-    """Removes this user's unused files whose names begin with `start`, and returns their number: segments and caches
-    that are not or no longer kept, temporary files and lock files."""
+    """Removes this user's unused files whose names begin with `start`: temporary files, lock files, and the segments
+    and caches that are not, or no longer, kept. Returns the number of removed files."""
     removed = 0
     try:
         names = [name for name in os.listdir(directory) if name.startswith(start)]
@@ -381,7 +381,7 @@ def _removable(path: str) -> os.stat_result | None:
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400 or native.is_leased(path):
-            return None  # this is the cheap test, and most segments are in use
+            return None  # a cheap test comes first, because most segments are in use
         segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
     except (CorruptError, SegmentNotFoundError):
         return status

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PIN_SECONDS = 60.0
 
-# {id(resource): (resource, end of the pin)}, in the order of their ends. Not by resource.id, which a saved copy shares.
+# {id(resource): (resource, end of the pin)}, by end. The key is not resource.id, because a saved copy has the same one.
 _pins: dict[int, tuple[Segment | Blob, float]] = {}
 _blobs: dict[int, None] = {}  # the keys of pinned blobs
 _lock = RLock()  # reentrant: a thread that holds it may collect garbage, which sweeps
@@ -40,9 +40,9 @@ def pin(resource: Segment | Blob) -> None:
 
 
 def sweep_pins() -> None:
-    """Drops pins that have ended or whose resource is closed. Stops at the first other pin: each pickle sweeps."""
+    """Drops pins that have ended or whose resource is closed, up to the first other pin, because each pickle sweeps."""
     if not _pins:
-        return  # before the first pin, forked children do not renew the lock, so no thread may hold it during a fork
+        return  # _after_fork is not registered before the first pin, so no thread may hold the lock during a fork
     now = monotonic()
     ended = []
     with _lock:

@@ -3,10 +3,10 @@ the benchmarks use this module.
 
 RSS counts a shared page in every process, so a sum of RSS does not show sharing. PSS divides each page by the number of
 processes that map it, so the sum of PSS is the memory that the processes use together. USS is the memory that becomes
-free if this process ends.
+free when the process ends.
 
-The figures come from Linux; on other systems `usage` returns None, and callers print n/a. The module imports only `os`,
-because the measured workers load it too.
+The figures come from Linux; on other systems `usage` returns None, and callers print n/a. Importing the module loads
+only `os`, because the measured workers import it too.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def available() -> int | None:
 
 
 def family(pid: int) -> list[int]:
-    """The pids of a process and of its living descendants, with multiprocessing's fork server and resource tracker."""
+    """The pids of a process and its descendants, including multiprocessing's fork server and resource tracker."""
     children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
@@ -121,7 +121,7 @@ def family(pid: int) -> list[int]:
             continue
         children.setdefault(parent, []).append(int(name))
     pids = [pid]
-    for member in pids:  # grows as it goes
+    for member in pids:  # the loop extends the list
         pids.extend(children.get(member, ()))
     return pids
 
@@ -209,7 +209,7 @@ class HugePages:
     number of mappings. The result of madvise does not show whether a mapping has huge pages."""
 
     def __init__(self) -> None:
-        self.mappings: list[tuple[int, int, int]] | None  # (first address, end, bytes), by address
+        self.mappings: list[tuple[int, int, int]] | None  # (begin, end, bytes in huge pages), by address
         try:
             with open("/proc/self/smaps", "rb") as file:
                 self.mappings = list(_huge_mappings(file))

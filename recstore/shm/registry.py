@@ -71,7 +71,7 @@ def register(resource: _ResourceT) -> _ResourceT:
     _watch_forks()
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
-        return resource  # a saved file has the same id as its store; the registry keeps the one that came first
+        return resource  # a saved file has the same id as its store; the registry keeps the first
     _attached[key] = ref(resource, native.Forget(_attached, key))
     return resource
 
@@ -112,7 +112,7 @@ _exit_hook_pid: int | None = None
 
 
 def announce_cache(file: native.CacheFile) -> None:
-    """Registers the open file of a cache, so that the exit of this process ends its use."""
+    """Registers the open file of a cache. This process gives the file up at exit."""
     _watch_forks()
     unlink_at_exit()
     _named[id(file)] = ref(file, native.Forget(_named, id(file)))

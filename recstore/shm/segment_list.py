@@ -147,7 +147,7 @@ def _describe(path: str, users: dict[tuple[int, int], set[str]] | None) -> Segme
 
 
 def _read_store(path: str) -> tuple[dict[str, Any], named_segments.Label | None]:
-    """The columns that a store has in its header, and its label."""
+    """The values of a SegmentInfo from the header of a store, and the label of the store."""
     from recstore._core import native
 
     segment = native.open_path(path, native.OURS, follow_links=False, backing="named")

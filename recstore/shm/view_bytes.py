@@ -15,8 +15,8 @@ blob is identified by its number in the handle; segments come first.
                                                             bytes with which recstore.remote.open_set opens the set
     stage     = 1, start, step, length                      a slice; start and step signed
               | 2, seed                                     the keyed permutation
-              | 3, blob, width, start, step, length         entries of an index array; start and step signed. The
-                                                            number of a segment means its ORDER
+              | 3, blob, width, start, step, length         entries of an index array; start and step signed. In place
+                                                            of a blob, a segment stands for its ORDER
               | 4, times                                    a repetition
               | 5, segment, saved index, part, width, start, step, length    like 3, with the record numbers of a saved
                                                             index; part as in SavedIndex.blob

@@ -46,7 +46,8 @@ def arrow(
         path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. Files of a pattern are read in the order of
             their names. Files may have different columns: a record has the columns of its own file.
-        columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
+        columns: the names of the columns to store, in this order. Other columns are read only if `where` needs them, or
+            in a stream that is compressed or a pipe.
         dtypes: casts columns: a dict from column to type. A type is int, float, str, bool, a name such as "float32", or
             a pyarrow type.
         missing: "none" stores None for a null, "absent" omits its key from the record.
@@ -55,7 +56,7 @@ def arrow(
             numpy.datetime64 and timedelta64.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
             stored.
-        n_rows: the most rows to store; no later rows are read.
+        n_rows: the most rows to store; no later record batches are read.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
     the file, for a file that is truncated or not Arrow, a missing column, two columns with the same name, a value that
@@ -144,7 +145,7 @@ def _reader(kind: bytes, source: Any, columns: Iterable[int] = ()) -> Any:
 @contextmanager
 def _source(file: Input, opened: BufferedIOBase) -> Iterator[tuple[bytes, Any, int | None]]:
     """`(first bytes, file object to read, start)`. `start` is the position of the first byte, or None if the file
-    object cannot go back there. Copies an IPC file that is compressed or a pipe to a temporary file."""
+    object cannot go back there. Copies an IPC file to a temporary file if it is compressed or a pipe."""
     start = opened.tell() if file.packed is None and opened.seekable() else None
     with inputs.damage_of(file):
         head = opened.read(len(_FILE))

@@ -1,4 +1,4 @@
-"""Records as Arrow streams, Arrow tables and pandas DataFrames.
+"""Records as Arrow streams, Arrow tables, and DataFrames of polars and pandas.
 
 The core makes the columns without Python objects (recstore/_core/arrow/arrow_out.pyx). If only Python can read some
 values, such as enums, this module decodes the records, and the core makes the columns from plain values.
@@ -57,8 +57,8 @@ class _Stream:
 
 
 def _read(read: Callable[[_Stream], _T], export: ArrowExport) -> _T:
-    """`read(stream)` of an export. If the stream fails, libraries raise an error of their own, even for a
-    KeyboardInterrupt; this raises the original error."""
+    """Returns `read(stream)` for the stream of an export. If the stream fails, a library raises an error of its own,
+    even for a KeyboardInterrupt; this function raises the original error."""
     try:
         return read(_Stream(native.arrow_stream(export)))
     except Exception:
@@ -116,7 +116,7 @@ _KINDS = (
 )  # in the order of RS_ARROW_SEEN_* in csrc/arrow/rs_arrow_field.h
 _SEEN_OTHER = 1 << 28
 _WITHOUT_CODE = "numpy array of a dtype without an Arrow type"  # bit 0 of the kinds that only Python reads
-# The kinds that include values with an Arrow type, found by decoding.
+# A bit for each kind whose values may have an Arrow type; only decoding shows whether they have one.
 _PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
     "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
 ))  # fmt: skip
@@ -244,7 +244,7 @@ def series(view: Any) -> Any:
 
 
 def _series(pandas: Any, values: Any, name: Any = None) -> Any:
-    """A Series of values; a column of objects if pandas cannot hold the values: text with lone surrogates, and
+    """The values as a Series, with dtype object if pandas cannot hold them otherwise: text with lone surrogates, and
     timedelta64 in units that pandas does not have."""
     try:
         return pandas.Series(values, name=name)

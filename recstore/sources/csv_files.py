@@ -138,7 +138,7 @@ class Rules:
         if isinstance(null_values, str):
             null_values = (null_values,)
         self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
-        self.form_of("")  # raises ValueError for an argument that is not a character
+        self.form_of("")  # raises an error for a wrong argument
 
     def chosen(
         self, columns: Iterable[str] | None, dtypes: Any, missing: Missing, where: Where, n_rows: int | None
@@ -211,7 +211,7 @@ class CsvSource(table_files.TableFileSource):
 
     @property
     def to_read(self) -> int | None:
-        """The number of rows to read; None if it is not known, because some rows may be skipped."""
+        """The number of rows to read; None for all, or if the number is unknown because some rows may be skipped."""
         return self.n_rows if self.choice.where is None and self.rules.errors == "raise" else None
 
     def _parts(self) -> list[CsvSource]:
@@ -283,8 +283,8 @@ def _again(file: Input) -> Input:
 
 
 class Replayed(inputs.FileObject):
-    """A file object of the caller that can be opened several times. Each opening starts at the position that it had
-    first. While `keep` is true, the bytes read from a pipe are copied to a temporary file."""
+    """A file object of the caller that can be opened several times. Each opening starts at the position of the
+    first opening. While `keep` is true, the bytes read from a pipe are copied to a temporary file."""
 
     def __init__(self, file: Any, name: str) -> None:
         super().__init__(file)

@@ -88,7 +88,8 @@ class Rows:
                 break
 
     def left_out(self) -> tuple[int, str]:
-        """The number of rows that `typed` skipped, and the message for the first of them."""
+        """The number of rows that `typed` skipped, and the message for the first of them with a wrong cell, or else for
+        the first with a wrong number of cells."""
         if self.rules.errors == "raise":  # pyarrow parses ahead, so it may have met a bad row after the limit
             return 0, ""
         n = self.skipped + len(self.ragged)
@@ -189,8 +190,8 @@ class Rows:
                     raise InputError(text)
                 self.first_skipped = text
             self.skipped += len(wrong)
-            kept = pyarrow.array([row not in wrong for row in range(batch.num_rows)])
-            return self.checked(batch.filter(kept), kinds)
+            mask = pyarrow.array([row not in wrong for row in range(batch.num_rows)])
+            return self.checked(batch.filter(mask), kinds)
         return pyarrow.RecordBatch.from_arrays(columns, names=list(kinds))
 
     # ---- Messages ----

@@ -1,6 +1,6 @@
 """The text of a CSV file: its names, its rows as UTF-8 bytes for pyarrow, and the line of a row for messages.
 
-pyarrow parses the rows. After an error, Python's csv module finds its line.
+pyarrow parses the rows. After an error, Python's csv module finds the line of the error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST = 256 << 20  # the most bytes of a row
 END = "\uf8f0\uf8e5\uf8ec\uf8f3\uf8e4\uf8ed\uf8e5"
 UNQUOTED = "close it, or give quote=None if quotes are plain characters"
 
-# Both also match the empty text.
+# Both patterns also match empty text.
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)?")
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 

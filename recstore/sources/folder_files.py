@@ -51,7 +51,7 @@ def folder(
     n_rows: int | None = None,
 ) -> Source[Any]:
     """The files below a folder, each a dict ``{"path": str, "label": int}``. The order of the files and the numbers of
-    the classes are the same as in torchvision's ImageFolder. Memory does not grow with the number of files.
+    the classes are the same as in torchvision's ImageFolder. Memory holds the files of a few folders at a time.
 
     Args:
         root: the path of the folder.
@@ -80,8 +80,8 @@ def folder(
     that calls :func:`recstore.shared` walks over the folders; their inodes and times are the fingerprint, so it changes
     when a file is added, removed or renamed; with `stat` also when a file is rewritten.
 
-    Raises ValueError and TypeError. A build raises OSError; FileNotFoundError for a class folder without a file;
-    InputError for a file whose class is not in `classes`, and if the folders change. Safe from several threads.
+    Raises ValueError and TypeError. A build raises OSError; FileNotFoundError if no file matches, or none in a class
+    folder; InputError for a file whose class is not in `classes`, and if the folders change. Safe from several threads.
 
     >>> import pathlib, recstore, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -170,7 +170,8 @@ class _ClassRule:
     planned = True  # whether only a walk can find the names
 
     def name(self, names: tuple[str, ...], file: str) -> str | None:
-        """The class of a file in the folder with the path `names`. If `by_folder` is true, `file` does not matter."""
+        """The class of a file in the folder with the path `names`; None to skip the file. If `by_folder` is true,
+        `file` does not matter."""
         raise NotImplementedError
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 The order is the same as in torchvision's ImageFolder: the top-level folders by name, each followed by all folders below
 it in the order of their paths as text, so that `a-b` comes before `a/b`. A path is greater than the paths of its
-parents, so a heap of the known folders yields them in order, without the paths of files.
+parents, so a heap of the known folders yields them in order. It holds no files.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Walk:
         self.root, self.patterns, self.options = root, patterns, options
 
     def listings(self, start: Names = ()) -> Iterator[Listing]:
-        """Yields the Listings of the folder `start` and of all folders below it. The generator is for one thread; it
-        ends its own threads when it is exhausted or closed."""
+        """Yields the Listings of the folder `start` and of all folders below it. Only one thread may use the generator,
+        which ends the threads that list folders when it is exhausted or closed."""
         if not self.options.threads:
             yield from self._in_order(start, lambda names: partial(self.list, names))
             return

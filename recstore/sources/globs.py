@@ -42,7 +42,7 @@ class Patterns:
 
     def within(self, folders: Sequence[str]) -> Callable[[str], object] | None:
         """A function of a file name that says whether the file is selected, for the folder with the path `folders`.
-        None if no file in the folder is selected."""
+        None if no file in the folder can be selected."""
         tests = [glob.name for glob in self.globs if glob.n_steps in glob.reached(folders)]
         extensions = self.extensions
         if not tests:
@@ -72,8 +72,8 @@ class _Glob:
         self.n_steps = len(self.steps)
 
     def reached(self, folders: Iterable[str]) -> set[int]:
-        """The steps that may come next after these folders. It follows all matches at once, so that many `**` take no
-        longer than few."""
+        """The steps that may come next after these folders. Follows all matches at once, so that many `**` need no
+        backtracking."""
         at = self.with_skipped([0])
         for name in folders:
             steps = ((i, self.steps[i]) for i in at if i < self.n_steps)

@@ -80,7 +80,8 @@ class IterableRows(TableRows):
             yield from _lists(self.dataset)
             return
         if self.dataset.features is None:
-            # Each batch of such a dataset has the types of its own values, and datasets cannot join two batches.
+            # Each batch of such a dataset has the types of its own values, and datasets cannot join batches of
+            # different types.
             yield from _lists(map(self.chosen, self.dataset))
             return
         for batch in self.dataset.with_format("arrow").iter(batch_size=1000):

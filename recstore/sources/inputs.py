@@ -28,8 +28,8 @@ def resolve(argument: object) -> list[Input]:
     a pattern.
 
     Raises FileNotFoundError for a path that does not exist or a pattern without a match, IsADirectoryError for a
-    folder, TypeError for another argument, ValueError for an empty list or a text file that was read before,
-    ImportError for a URL without fsspec.
+    folder, TypeError for another argument or a text-only file object, ValueError for an empty list or a text file that
+    was read before, ImportError for a URL without fsspec.
     """
     if isinstance(argument, (list, tuple)):
         if not argument:
@@ -297,7 +297,7 @@ def _unpacked(raw: io.BufferedIOBase, suffix: str | None, name: str) -> io.Buffe
     return module.open(raw)  # type: ignore[no-any-return]
 
 
-_ZSTD_WINDOW = 1 << 31  # the largest window, of zstd --long=31; reading a file takes memory for its own window only
+_ZSTD_WINDOW = 1 << 31  # the largest window, from zstd --long=31; a file takes memory only for its own window
 
 
 def _zstd(raw: io.BufferedIOBase, name: str) -> io.BufferedIOBase:

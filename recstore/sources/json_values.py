@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 
 def exact(text: bytes) -> Any:
-    """The value of a JSON text in bytes, by the standard library. Raises one of NOT_JSON."""
+    """Decodes a JSON text in bytes with the standard library. Raises one of NOT_JSON."""
     return json.loads(str(text, "utf-8", "surrogatepass"))
 
 
-def _installed() -> tuple[Decoder, Decoder, tuple[type[Exception], ...]]:
+def _installed_decoders() -> tuple[Decoder, Decoder, tuple[type[Exception], ...]]:
     """`(decoder, decoder for integers of any size, errors of both)`: the fastest installed decoders."""
     errors: tuple[type[Exception], ...] = (ValueError, RecursionError)
-    whole: Decoder = exact
+    decode_long: Decoder = exact
     try:
         import msgspec
 
-        whole, errors = msgspec.json.Decoder().decode, (*errors, msgspec.MsgspecError)
+        decode_long, errors = msgspec.json.Decoder().decode, (*errors, msgspec.MsgspecError)
     except ImportError:
         pass
     try:
         import orjson
     except ImportError:
-        return whole, whole, errors
-    return orjson.loads, whole, errors
+        return decode_long, decode_long, errors
+    return orjson.loads, decode_long, errors
 
 
-DECODE, DECODE_LONG, NOT_JSON = _installed()
+DECODE, DECODE_LONG, NOT_JSON = _installed_decoders()
 
 
 class Piece:
@@ -135,12 +135,12 @@ class ValueSource(reading.FileSource):
         if not self.pairs:
             yield from reading.chosen(values, self.columns, self.where, self.n_rows)
             return
-        for key, value in reading.chosen(_seen(values, self.columns), None, self.where, self.n_rows):
+        for key, value in reading.chosen(_members(values, self.columns), None, self.where, self.n_rows):
             yield key, value if self.columns is None else self.columns.of(value)
 
 
-def _seen(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> Iterator[tuple[str, Any]]:
-    """The members of objects; shows their values to `columns`."""
+def _members(values: Iterable[dict[str, Any]], columns: reading.Columns | None) -> Iterator[tuple[str, Any]]:
+    """Yields the members of objects. Adds their values to `columns`."""
     for value in values:
         for pair in value.items():
             if columns is not None:

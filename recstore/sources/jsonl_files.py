@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["jsonl", "read_jsonl"]
 
 _MOST_NAMED = 10
-_DOCUMENT_STARTS = (b"[", b"{", b"[{")  # the first line of an indented document
+_DOCUMENT_STARTS = (b"[", b"{", b"[{")  # first lines of indented documents
 
 
 @named_arguments
@@ -49,14 +49,14 @@ def jsonl(
             ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are decompressed. Files of a pattern are read in the order of
             their names. The text is UTF-8, or UTF-16 or UTF-32 with a byte order mark.
         errors: "raise" raises InputError for a line that is not one JSON value; "skip" skips such lines, and logs their
-            number as a warning at the end.
+            count as a warning at the end.
         columns: for records that are dicts, the keys to store. None for all. A key that no record has is an InputError.
         where: a function; only records for which it is true are stored.
         n_rows: the most records to store.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a bad line, with its number, and for a
     file that cannot be decompressed or changes while it is read; EncodeError for a record nested deeper than a store
-    allows. With ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    allows. With ``workers=N`` it reads large uncompressed UTF-8 files in ranges. Safe from several threads at once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n'))) as x: x.to_list()
@@ -116,7 +116,7 @@ class JsonlSource(json_values.ValueSource):
                 bar.moved()
 
     def refusing(self, file: Input, block: bytes, before: int) -> Callable[[int, Exception], None]:
-        """The function to call for a line that is not JSON, with its number among the non-blank lines of `block`.
+        """The function `refused` for the Piece of `block`; its `number` counts the non-blank lines of the block.
         `before` is the number of lines before the block."""
 
         def line_of(number: int) -> tuple[int, bytes]:

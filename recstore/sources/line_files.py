@@ -52,7 +52,8 @@ def lines(
 
     Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be decompressed or
     changes while it is read, and for bytes that cannot become surrogates, such as half a character of UTF-16. With
-    ``workers=N`` it reads large files in ranges. Safe from several threads at once.
+    ``workers=N`` it reads large uncompressed files in UTF-8, ASCII or Latin-1 in ranges. Safe from several threads at
+    once.
 
     >>> import io, recstore
     >>> with recstore.RecordList(lines(io.BytesIO(b"a.jpg\\nb.jpg\\n"))) as x: x.to_list()
@@ -137,12 +138,12 @@ class LineSource(reading.FileSource):
         before = 0
         file_object: Any = stream  # typeshed requires a `name` attribute
         with io.TextIOWrapper(file_object, codec, "surrogateescape") as text:
-            while lines := self.more(text, codec, file, before):
+            while lines := self.next_lines(text, codec, file, before):
                 yield self.chosen_lines([line.removesuffix("\n") for line in lines])
                 before += len(lines)
                 bar.moved()
 
-    def more(self, text: io.TextIOWrapper, codec: str, file: Input, before: int) -> list[str]:
+    def next_lines(self, text: io.TextIOWrapper, codec: str, file: Input, before: int) -> list[str]:
         try:
             return text.readlines(line_blocks.BLOCK)
         except UnicodeDecodeError:  # bytes that surrogates cannot represent, such as half a character
@@ -153,6 +154,6 @@ class LineSource(reading.FileSource):
         return filter(None, lines) if self.empty == "skip" else iter(lines)
 
     def _parts(self) -> list[LineSource]:
-        whole = (([file], None) for file in self.inputs)
-        shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else whole
+        whole_files = (([file], None) for file in self.inputs)
+        shares = line_blocks.shares(self.inputs) if self.codec in _BYTEWISE else whole_files
         return [LineSource(files, self.encoding, self.empty, self.where, None, part) for files, part in shares]

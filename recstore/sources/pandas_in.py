@@ -37,7 +37,7 @@ def _pyarrow() -> Any:
 
 
 class PandasRows(TableRows):
-    """The rows of a DataFrame, or the values of a Series, some thousands at a time."""
+    """The rows of a DataFrame, or the values of a Series, `_ROWS` at a time."""
 
     def __init__(self, frame: Any, **how: Unpack[How]) -> None:
         super().__init__(**how)
@@ -85,7 +85,7 @@ class PandasRows(TableRows):
         return list(places) if self.selected is None else self.selected, take
 
     def part(self, pyarrow: ModuleType, names: list[str], kinds: list[Any], columns: list[Any], n: int) -> Any:
-        """Some rows: a table, or a list of records if a column has no Arrow type."""
+        """The next `n` rows: a table, or a list of records if a column has no Arrow type."""
         arrays = [
             None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
         ]
@@ -123,7 +123,7 @@ def _errors(pyarrow: ModuleType) -> tuple[type[Exception], ...]:
 
 
 def _type_of(pyarrow: ModuleType, column: Any) -> Any:
-    """The Arrow type of a column, or None. To find it, a column of objects is converted."""
+    """The Arrow type that keeps the values of a column, or None. Converts a column of objects to find the type."""
     try:
         if column.dtype != object:
             kind = pyarrow.Array.from_pandas(column.iloc[:0]).type

@@ -57,9 +57,9 @@ def parquet(
 
     Args:
         path: a path, a folder, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. A
-            folder gives the files ``*.parquet``, ``*.pq`` and ``*.parq`` directly in it. Files of a folder or a pattern
-            are read in the order of their names. Files may have different columns: a record has the columns of its own
-            file.
+            folder gives the files ``*.parquet``, ``*.pq`` and ``*.parq`` directly in it, except names that begin with
+            "." or "_". Files of a folder or a pattern are read in the order of their names. Files may have different
+            columns: a record has the columns of its own file.
         columns: the names of the columns to store, in this order; no other columns are read, unless `where` needs them.
         dtypes: casts columns: a dict from column to type. A type is int, float, str, bool, a name such as "float32", or
             a pyarrow type.
@@ -68,8 +68,9 @@ def parquet(
             error for a value that is not a whole microsecond; "floor" rounds it down; "numpy" stores numpy.datetime64
             and timedelta64.
         where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
-            stored. With an Expression, row groups without such rows are not read.
-        n_rows: the most rows to store; no later rows are read.
+            stored. With an Expression but no `dtypes`, row groups of local files are skipped if their statistics
+            exclude such rows.
+        n_rows: the most rows to store; no later row groups are read.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, which names
     the file, for a file that is truncated or not Parquet, a missing column, two columns with the same name, a value
@@ -145,7 +146,7 @@ class ParquetSource(table_files.TableFileSource):
             ):
                 for group in self.selected(file, groups):
                     coded = _coded(parquet, group, self.choice, needed, headers)
-                    for batch in _row_group(reader.opened(coded), group, needed, headers, n_rows):
+                    for batch in _row_group(reader.file_for(coded), group, needed, headers, n_rows):
                         rows += batch.num_rows
                         bar.moved(rows / max(1, meta.num_rows))
                         yield batch
@@ -234,8 +235,8 @@ def _parts(parquet: Any, group: int, needed: Iterable[str], headers: Any) -> lis
 
 
 def _fields(parquet: Any) -> list[tuple[list[str], range]]:
-    """`[([name], numbers of its leaf columns)]` of each column of a file. A single item with all names if the leaves of
-    its Arrow schema differ from the leaves of its Parquet schema."""
+    """`([name], numbers of its leaf columns)` of each column of a file. A single item with all names if the Arrow
+    schema does not have as many leaves as the Parquet schema."""
     import pyarrow
 
     at, fields = 0, []
@@ -260,8 +261,8 @@ def _coded(parquet: Any, group: int, choice: table_files.Choice, needed: Iterabl
 
 
 def _may_be_coded(chunk: Any, headers: Any) -> bool:
-    """Whether all values of a chunk are texts or bytes in a small dictionary. A reader keeps its entries, and also the
-    values of pages that do not use it, and copies them for each batch."""
+    """Whether all values of a chunk are texts or bytes in a small dictionary. A reader keeps the dictionary and
+    the values of pages that do not use it, and copies both for each batch."""
     if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
         return False
     size: int = chunk.total_uncompressed_size
@@ -399,7 +400,7 @@ class _Reader:
         self.coded: list[int] = []
         self.parquet: Any = None
 
-    def opened(self, coded: list[int]) -> Any:
+    def file_for(self, coded: list[int]) -> Any:
         """The pyarrow.parquet.ParquetFile that reads the leaf columns `coded` in their dictionary encoding."""
         from pyarrow import parquet
 

@@ -1,5 +1,5 @@
 """Reads the page headers of a Parquet file, for facts that its metadata lacks: how many bytes a reader of a column
-holds at once, and how many bytes a value takes at most. pyarrow decompresses whole pages."""
+holds at once, since pyarrow decompresses whole pages, and about how many bytes the largest values take."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COUNT_FIELDS = {0: 5, 2: 7, 3: 8}  # {type of page: the header's field that has
 class Pages:
     """The sizes of the pages of a column chunk, in bytes: `largest` is the largest data page, `dictionary` the
     dictionary, and `per_value` the average value of the data page with the largest values, or the dictionary if that is
-    larger; None if the headers do not show it."""
+    larger; None if it cannot be told from the headers and encodings."""
 
     def __init__(self, largest: int, dictionary: int, per_value: float | None) -> None:
         self.largest, self.dictionary, self.per_value = largest, dictionary, per_value
@@ -75,8 +75,8 @@ def of_chunk(file: _File | None, chunk: Any) -> Pages:
 
 
 def _headers(file: _File, chunk: Any) -> Iterator[tuple[int, int, int]]:
-    """Yields `(type, number of values, uncompressed bytes)` of each page of a chunk. Ends at a damaged header; pyarrow
-    will raise the error."""
+    """Yields `(type, number of values, uncompressed bytes)` of the data and dictionary pages of a chunk. Ends at
+    a damaged header; pyarrow will raise the error."""
     at = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         at = min(at, chunk.dictionary_page_offset)

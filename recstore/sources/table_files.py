@@ -262,7 +262,7 @@ def errors_of(file: Input, fault: str = "damaged") -> Iterator[None]:
     with inputs.damage_of(file):
         try:
             yield
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: a column's name
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError for a column name
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise InputError(f"{file.name}: {fault}: {first_line(error)}") from None

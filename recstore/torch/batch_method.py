@@ -7,8 +7,9 @@ training would skip its transform. So the rule is:
     Code that names `__getitems__` finds it. A reader of PyTorch finds it only in the dataset that it reads.
 
 Nothing simpler is safe. The method itself gets the same arguments from a wrapper as from a DataLoader. Without it
-a batch of `Fields` would be one read per record. A forwarder is handed the name, so its code does not contain it.
-A proxy written in C has no Python code to inspect, but it is the object that the reader holds.
+a batch of `Fields` would be one read per record. A forwarder gets the name as an argument, so its code does not
+contain the name. A proxy written in C has no Python code to inspect, but the reader then holds the proxy, not the
+dataset.
 tests/py/torch/test_torch_datasets.py ("Wrapped") tests each case.
 """
 

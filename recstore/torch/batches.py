@@ -47,7 +47,7 @@ class Batch(dict[str, Any]):
 
     It is a dict in every way. The tensors that :class:`Fields` makes are views of one buffer. A worker sends them in
     one piece, and :meth:`to` and :meth:`pin_memory` copy them in one piece. A pickle holds the values. Keeping one
-    tensor of a batch keeps the whole buffer; ``tensor.clone()`` releases it. Once a program has imported JAX, a Batch
+    tensor of a batch keeps the whole buffer; keep ``tensor.clone()`` instead. Once a program has imported JAX, a Batch
     is a pytree like any dict: ``jax.jit(f)(batch)``. (A Batch made before the import becomes a pytree when the next
     Batch is made.)
 
@@ -271,8 +271,8 @@ class _Buffers:
         return None if None in parts else parts
 
     def _code_of_tensor(self, tensor: Tensor) -> Code:
-        plain = tensor.layout is torch.strided and tensor.dtype in _NUMBERS and not tensor.requires_grad
-        if not plain or tensor.is_conj() or tensor.is_neg():
+        is_plain = tensor.layout is torch.strided and tensor.dtype in _NUMBERS and not tensor.requires_grad
+        if not is_plain or tensor.is_conj() or tensor.is_neg():
             return None
         storage = tensor.untyped_storage()
         if storage._cdata in self.excluded:
@@ -352,12 +352,12 @@ class LazyBatch(Batch):
 
 
 def _after_make(method: str) -> Callable[..., Any]:
-    plain = getattr(dict, method)
+    dict_method = getattr(dict, method)
 
-    @functools.wraps(plain)
+    @functools.wraps(dict_method)
     def wrapper(self: LazyBatch, *arguments: Any, **more: Any) -> Any:
         self.make()
-        return plain(self, *arguments, **more)
+        return dict_method(self, *arguments, **more)
 
     return wrapper
 

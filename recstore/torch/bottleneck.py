@@ -18,7 +18,7 @@ from recstore.torch.loader import Loader
 __all__ = ["Headroom", "headroom"]
 
 PARTS = ("read", "transform", "collate", "pin", "transfer")
-# Attributes that hold the functions a dataset applies to a sample. A wrapped dataset is in the attribute "dataset".
+# The attributes with the functions that a dataset applies to a sample, and with the datasets that it wraps.
 _TRANSFORMS = ("transform", "transforms", "target_transform")
 _WRAPPED = ("dataset", "datasets")
 # The number of batches that are made one part at a time, and the most in memory for each measurement of the step.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Headroom:
-    """The measurements of :func:`headroom`. Times are in seconds, as means over the measured steps.
+    """The measurements of :func:`headroom`. Times are means in seconds.
 
     Attributes:
         steps: the number of measured steps.
@@ -256,8 +256,8 @@ class _Transfers(TorchFunctionMode, _Timer):
 
 def _dissected(loader: Any) -> dict[str, float]:
     """Seconds for each part of making a batch, in this process; empty for a loader that cannot be taken apart."""
-    whole = isinstance(loader, Loader) and loader.collate is None
-    if not whole and not isinstance(loader, (DataLoader, Loader)):
+    is_joined = isinstance(loader, Loader) and loader.collate is None
+    if not is_joined and not isinstance(loader, (DataLoader, Loader)):
         return {}
     if isinstance(loader.dataset, IterableDataset):
         return {}
@@ -270,7 +270,7 @@ def _dissected(loader: Any) -> dict[str, float]:
     for indices in itertools.islice(index_batches, _DISSECTED):
         with read.running():
             batch = fetch(indices)
-        if not whole:
+        if not is_joined:
             with collate.running():
                 batch = join(batch)
         if pins:

@@ -47,7 +47,7 @@ class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
         drop_last: bool,
         shuffle: bool,
     ) -> None:
-        """`sizes` has the batch size of each bucket; `groups` has the rows of the buckets."""
+        """Sets the attributes. `groups` has the rows of each bucket, `sizes` its batch size."""
         import numpy
 
         self._set(0, seed, rank, world_size, drop_last, shuffle)
@@ -62,8 +62,8 @@ class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
         return self
 
     def __iter__(self) -> Iterator[Any]:  # arrays, although DataLoader's type asks for lists
-        """The batches of this rank as int64 arrays, for accelerate as lists. The epoch is fixed when the first batch
-        is drawn. One thread at a time may use the iterator."""
+        """Yields the batches of this rank as int64 arrays, or as lists for accelerate. The epoch is fixed when the
+        first batch is drawn. One thread at a time may use the iterator."""
         live = self._begin()
         for taken in range(live.count):
             batch = self._batch(live.epoch, live.position(taken) % live.length)
@@ -115,9 +115,9 @@ class LengthBatchSampler(_BucketSampler):
         buckets: the most length ranges. None: enough to keep the lengths of a bucket within a sixteenth of each
             other, if the dataset is large enough. Fewer buckets mix more records, more buckets pad less.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields the longest first.
-        drop_last: drop the batch that is not full, at most one per epoch, made of the shortest records. Also drop the
-            last batches if their number is not a multiple of world_size. False: repeat the first batches, so that all
-            ranks have the same number of batches.
+        drop_last: drop the batch that is not full, at most one per epoch, made of the shortest records. Also drop
+            fewer than world_size batches at the end, so that all ranks have the same number of batches. False: repeat
+            the first batches instead.
 
     Each epoch shuffles the records of a bucket and the order of the batches again. The number of batches is the same in
     each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
@@ -174,7 +174,7 @@ class LengthBatchSampler(_BucketSampler):
     ) -> tuple[list[int], list[int], list[int]]:
         """`(starts, batch sizes, longest lengths)` of the buckets over records in descending order of length.
 
-        All buckets but the last have whole batches, so at most one batch of an epoch is not full."""
+        All buckets but the last have only full batches, so at most one batch of an epoch is not full."""
         n, starts, sizes, longest = len(order), [0], [], []
         while starts[-1] < n:
             first = starts[-1]
@@ -205,15 +205,15 @@ class GroupSampler(_BucketSampler):
     Args:
         groups: the group of each record: a field (``x.field("aspect")``), a sequence or an array.
         batch_size: the number of records in a batch.
-        drop_last: drop the batches that are not full, at most one per group. Also drop the last batches if their number
-            is not a multiple of world_size. False: repeat the first batches, so that all ranks have the same number of
-            batches.
+        drop_last: drop the batches that are not full, at most one per group. Also drop fewer than world_size
+            batches at the end, so that all ranks have the same number of batches. False: repeat the first batches
+            instead.
         seed, rank, world_size, shuffle: as in :class:`ShuffleSampler`; ``shuffle=False`` yields group after group.
 
     Each epoch shuffles the records of a group and the order of the batches again. The number of batches is the same in
     each epoch. Use it as ``DataLoader(dataset, batch_sampler=...)``, or as `sampler` with ``batch_size=None``.
 
-    Memory: 20 bytes per group and 4 bytes per record. If the index of the field was saved with the store, the 4 bytes
+    Memory: 24 bytes per group and 4 bytes per record. If the index of the field was saved with the store, the 4 bytes
     per record are in the store. Raises KeyError for a record that lacks the field, TypeError for unhashable values. One
     thread at a time may iterate.
 
@@ -261,7 +261,7 @@ def _padded(length: int, multiple_of: int) -> int:
 
 
 def _lengths(lengths: Any, max_tokens: int, multiple_of: int) -> NDArray[Any]:
-    """The lengths as an array of ints. Raises if one is out of range."""
+    """The lengths as an array of ints. Raises TypeError for other values, ValueError for a length out of range."""
     column = rows.numbers_of(lengths, "length")
     if len(column) and column.dtype.kind not in "iu":
         raise TypeError(f"lengths must be integers, not {column.dtype}")

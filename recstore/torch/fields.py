@@ -55,7 +55,7 @@ class Fields(Dataset[T]):
         names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text
             becomes a list of str, bytes become a :class:`Ragged` of uint8. If the records are numbers, lists, arrays or
             text, any name stands for the whole record.
-        transform: a function of a :class:`Batch` whose result ``f[indices]`` returns.
+        transform: a function of a :class:`Batch`; ``f[indices]`` returns its result.
         output: "dict" for tensors, "tensordict" for a TensorDict of the package tensordict, "numpy" for numpy arrays,
             which need no PyTorch.
         forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options. To rename a field
@@ -63,7 +63,7 @@ class Fields(Dataset[T]):
 
     ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an integer array of numpy
     or torch; negative indices count from the end. One native pass without the GIL reads all fields of the batch but
-    those in the form "object"; their tensors are views of one buffer. The entries have the names of the fields:
+    those in the form "object"; the tensors are views of one buffer. The entries have the names of the fields:
 
     ============ =============================================================================================
     "tensor"     ``(B, *row)``
@@ -345,11 +345,11 @@ class Samples:
     """The samples of one batch of a DataLoader: a sequence that reads an item on first access and keeps it, because
     `default_collate` goes through all samples once for each entry."""
 
-    __slots__ = ("fields", "positions", "read")
+    __slots__ = ("fields", "positions", "samples")
 
     def __init__(self, fields: Fields[Any], positions: Any) -> None:
         self.fields, self.positions = fields, positions
-        self.read: dict[int, dict[str, Any]] = {}
+        self.samples: dict[int, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -358,9 +358,9 @@ class Samples:
         positions = memoryview(self.positions)
         if isinstance(i, slice):
             return Samples(self.fields, self.fields._positions(positions[i]))
-        sample = self.read.get(i)
+        sample = self.samples.get(i)
         if sample is None:
-            sample = self.read[i] = self.fields._sample(positions[i])
+            sample = self.samples[i] = self.fields._sample(positions[i])
         return sample
 
 

@@ -33,7 +33,7 @@ FORMS = {
     "category": {"missing", "default", "names"},
     "object": {"missing", "default"},
 }
-# The forms whose rows differ in length. Their only default for a record without a value is an empty row.
+# The forms of lists, text or bytes of different lengths. Their only default for a record without a value is [].
 OF_LENGTHS = ("jagged", "ragged", "padded", "packed", "bytes")
 
 _DTYPES = (
@@ -93,7 +93,7 @@ class Field:
         truncate: True: lists that are longer than `length` are cut. False: they are an error.
         missing: "raise": a record that lacks the field, or has None there, is an error. "mask": the batch also has
             a tensor of bools, ``<name>_mask``, which is False for such a record.
-        default: the value for such records. For lists it is ``[]``; "mask" also yields an empty list.
+        default: the value for such records. For lists it must be ``[]``, which "mask" yields too.
         names: the values of a category, in the order of their numbers. None: all values of the field, sorted;
             ``Fields`` reads the field of all records once to find them.
         split: "packed": True: a document continues in the next row when a row is full. False: each document is in one

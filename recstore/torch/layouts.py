@@ -307,7 +307,7 @@ class Objects(Layout):
     __slots__ = ()
 
     def read(self, records: Any, positions: Any) -> tuple[Any, ...]:
-        """The parts: the values, and unless missing values raise, the mask as a list of bools."""
+        """The parts: the values, and the mask as a list of bools unless missing values raise."""
         values = self._values(records, positions)
         if self.missing() == "raise":
             self._refuse_none(values, positions)
@@ -361,7 +361,7 @@ def _cut(rows: Any, length: int | None, layout: Layout) -> Any:
 
 def _packed_rows(lengths: list[int], length: int, split: bool) -> list[list[tuple[int, int, int]]]:
     """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, a document continues
-    in the next row when a row is full; otherwise each goes whole into the first row with room for it."""
+    in the next row when a row is full; otherwise it goes whole into the first row with room for it."""
     rows: list[list[tuple[int, int, int]]] = []
     free: list[int] = []  # the free space of each row
     for document, n in enumerate(lengths):

@@ -80,7 +80,7 @@ static void check_life(rs_backing backing) {
 
 TEST(test_judged) {
     rs_segment made;
-    rs_os_judged judged;
+    rs_os_removable judged;
     struct stat st;
     struct timespec old[2] = {{1000, 5}, {1000, 5}};
     char *temporary;
@@ -93,7 +93,7 @@ TEST(test_judged) {
     judged.modified_ns = UINT64_C(1000000000005);
     CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
     CHECK(out);
-    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
     CHECK(!out); /* the lease */
     fd = dup(made.fd);
     rs_os_touch(made.fd);
@@ -103,14 +103,14 @@ TEST(test_judged) {
     rs_os_close(&fd);
     CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
     CHECK(!out);
-    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
     CHECK(!out); /* touched */
     CHECK(utimensat(AT_FDCWD, at("name"), old, 0) == 0);
     judged.inode++;
-    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
     CHECK(!out); /* another file */
     judged.inode--;
-    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
     CHECK(out && access(at("name"), F_OK) != 0);
     CHECK_CODE(rs_os_is_leased(at("name"), &out, &err), RS_E_SYS_NOT_FOUND, &err);
     free(temporary);

@@ -11,8 +11,8 @@ static built_layout layout;
 
 enum { N_RECORDS = 605 };
 
-/* The test closes the blocks itself: one has offset groups, one has rows of one size, one has arrays, one has tables.
- * Records of the first block end with a list, whose count gives their end. */
+/* The test closes the blocks itself: one has offset groups, one rows of one size, one arrays, one objects, one tables.
+ * Each record of the first block ends with a list, whose count gives its end. */
 static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
@@ -64,7 +64,7 @@ static void make_small(void) {
     REQUIRE(small.data != NULL);
     built_read(&small, &layout);
     CHECK_U64(layout.n_blocks, 5);
-    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* the first seven but MAPPING */
+    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* the first seven except MAPPING */
     CHECK(layout.n_tables >= 2);
     CHECK(layout.blocks[0].index_width == RS_FMT_INDEX_LINES && layout.blocks[1].index_width == 0 &&
           layout.blocks[2].arrays_size_bytes == 2048);
@@ -75,7 +75,7 @@ static void make_small(void) {
 
 static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off && at - off < size; }
 
-/* Returns whether a checksum covers the byte. The others are padding. */
+/* Returns whether a checksum covers the byte. Other bytes are padding. */
 static bool is_covered(uint64_t at) {
     if (at < 4096 || at >= layout.header.directory_off) return true;
     for (uint64_t i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
@@ -162,7 +162,7 @@ TEST(test_rule_16) {
     CHECK_CODE(verify_with(0, 80, N_RECORDS - 1, 8), RS_E_FMT_BLOCK, &err);
 }
 
-/* GROUPS may lead past blocks, but not to another block that claims the record too. */
+/* GROUPS must lead to the record's own block, even if another block claims the record. */
 TEST(test_group_of_another_block) {
     built copy = {make_exact(small.data, small.size), small.size};
     rs_store_u64(built_section(&copy, &layout, RS_FMT_SECTION_BLOCKS) + RS_FMT_BLOCK_SIZE + RS_FMT_B_FIRST_RECORD, 64);

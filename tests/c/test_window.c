@@ -12,7 +12,7 @@ static void open_all(const built *b) {
     if (!CHECK_OK(sources_open(&s, built_slice(b), keys, 4, &err), &err)) abort();
 }
 
-/* Locates the records at positions, and compares each with rs_store_find. */
+/* Locates n records in windows, and compares each with the result of rs_store_find. */
 static void check_window(const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     static rs_window window;
     rs_window_stop stop;
@@ -76,8 +76,7 @@ TEST(test_positions_without_records) {
     built_clear(&b);
 }
 
-/* Bytes of offsets or groups change at random. Either all records of a window are within the heap, or the first
- * remaining record is an error. */
+/* Bytes of offsets or groups change at random. Each located record must be within its block. */
 TEST(test_damaged_offsets) {
     static rs_window window;
     built sound = build(columns_record, 300, true), b;

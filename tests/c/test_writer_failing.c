@@ -1,5 +1,6 @@
-/* test_writer_failing.c: a store is built while memory or space runs out at many steps: the error comes back
- * and nothing leaks. The linker replaces the allocator and rs_segment_writer_append (CMakeLists.txt). */
+/* test_writer_failing.c: memory or space runs out at many steps of building, extending, checking and importing: the
+ * error comes back and nothing leaks. The linker replaces the allocator and rs_segment_writer_append
+ * (CMakeLists.txt). */
 #include "rs_arrow_make.h"
 #include "rs_built.h"
 #include "rs_columns.h"
@@ -11,10 +12,10 @@
 
 static rs_error err;
 static bool counting;
-static uint64_t steps, fail_at; /* allocations since `counting`; from number fail_at on they fail */
+static uint64_t steps, fail_at; /* allocations while `counting`; from number fail_at on they fail */
 static bool only_one;           /* only number fail_at fails */
 static uint64_t appends, refuse_at;
-static int64_t live; /* allocations since `counting` that are not freed */
+static int64_t live; /* allocations minus frees while `counting` */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -52,11 +53,11 @@ void __wrap_free(void *p) {
     __real_free(p);
 }
 rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e) {
-    bool was = counting;
+    bool was_counting = counting;
     if (counting && appends++ >= refuse_at) return rs_error_set(e, RS_E_SPACE, RS_NOWHERE, "no room, says the test");
-    counting = false; /* the system's files are read through the C library, which has its own memory */
+    counting = false; /* it reads system files through the C library, whose allocations are not wrapped */
     rs_status status = __real_rs_segment_writer_append(self, data, size, e);
-    counting = was;
+    counting = was_counting;
     return status;
 }
 
@@ -93,7 +94,7 @@ static rs_status add_all(rs_builder *builder) {
     return rs_builder_finish(builder, &err);
 }
 
-/* Builds the store, and counts all allocations except those that appending records makes. */
+/* Builds the store, and counts the builder's allocations except those that appending records makes. */
 static rs_status build_once(built *out) {
     rs_segment_writer writer;
     rs_builder builder;
@@ -117,7 +118,7 @@ static rs_status build_once(built *out) {
 
 static uint64_t n_steps, n_appends;
 
-TEST(test_all_of_it_works) {
+TEST(test_without_failures) {
     built b = {NULL, 0};
     fail_at = refuse_at = UINT64_MAX;
     REQUIRE_OK(build_once(&b), &err);
@@ -175,7 +176,7 @@ TEST(test_space) {
 
 static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
 
-/* Adds an index of groups to `list`, whose label the extension copies. */
+/* Adds an index of groups to `list`. The extension copies the label of the index. */
 static rs_status extend_once(const built *list, const saved_bytes *bytes, built *out) {
     rs_segment_writer writer;
     rs_extension extension;
@@ -196,7 +197,7 @@ static rs_status extend_once(const built *list, const saved_bytes *bytes, built 
     return status;
 }
 
-/* Makes the deep check of the list with its index run out of memory at each allocation. */
+/* Runs the deep check of a list with an index once per allocation, at which memory runs out. */
 static void check_failing(const built *b) {
     uint64_t n;
     fail_at = UINT64_MAX, steps = 0, counting = true;
@@ -257,7 +258,7 @@ TEST(test_matcher) {
     only_one = false;
 }
 
-/* Appends the rows of a table to a builder that is then dropped. Counts only allocations of the import. */
+/* Appends the rows of a table to a builder, then drops the builder. Counts only allocations of the import. */
 static rs_status append_once(const arrow_made *m) {
     static const rs_arrow_options plain = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
     rs_segment_writer writer;
@@ -276,7 +277,7 @@ static rs_status append_once(const arrow_made *m) {
     return status;
 }
 
-/* Each allocation of an import of rows fails in turn, also those for key sets. */
+/* Each allocation of an import of rows fails in turn, including those for key sets. */
 TEST(test_arrow_rows) {
     static const int32_t ids[] = {7, -200, 3};
     const arrow_made *m = arrow_add(arrow_make("+s", "", 3, 1), arrow_ints("id", ids, 3));

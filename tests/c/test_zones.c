@@ -7,7 +7,7 @@
 typedef struct a_zone {
     int calls, per_answer;
     rs_status status;
-    bool elsewhere;
+    bool elsewhere; /* answers with spans that lack the time */
 } a_zone;
 
 static rs_status find(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out, rs_error *err) {
@@ -32,7 +32,7 @@ static void check_span(rs_zone *zone, a_zone *z, int64_t utc_s) {
     CHECK(span.offset_s == span.begin_s / 1000 && span.fold == (span.offset_s % 3 == 0 ? 1u : 0u));
 }
 
-TEST(test_each_span_is_asked_for_once) {
+TEST(test_each_span_is_requested_once) {
     a_zone z = {0, 1, RS_OK, false};
     rs_zone zone = {0};
     zone.name = rs_slice_of("Zone", 4);

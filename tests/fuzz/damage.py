@@ -61,7 +61,7 @@ class Layout:
                     yield at, trees + offset, size
 
     def parts(self):
-        """Yields `(offset, size, fields)` of every part that may change. A part without fields is changed anywhere."""
+        """Yields `(offset, size, fields)` of every part that may change. Without fields, any byte may change."""
         yield 0, 128, HEADER_FIELDS
         for i in range(self.count):
             yield self.at + i * ENTRY.size, ENTRY.size, ENTRY_FIELDS
@@ -129,7 +129,7 @@ def mend(data):
 
 
 def lowered(data, most_values, most_bytes):
-    """Returns the segment with the limits in its header lowered to these."""
+    """Returns the segment with the limits in its header lowered to at most these numbers."""
     values, size = struct.unpack_from("<QQ", data, 88)
     out = bytearray(data)
     struct.pack_into("<QQ", out, 88, min(values, most_values), min(size, most_bytes))

@@ -75,7 +75,7 @@ static inline bool fuzz_open(rs_store *store, rs_slice bytes) {
     return true;
 }
 
-/* Returns the number of record k to read: all of a small store, else the first, the last, and some between. */
+/* Returns the number of the k-th record to read. Covers a small store, else the first, the last, and some between. */
 static inline uint64_t fuzz_record(const rs_store *store, uint64_t k) {
     const uint64_t n = store->header.n_records;
     if (n <= FUZZ_RECORDS || k < FUZZ_RECORDS / 2) return k;

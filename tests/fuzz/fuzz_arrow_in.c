@@ -35,7 +35,7 @@ static void *take_bytes(source *s, size_t n, size_t room) {
     return bytes;
 }
 
-/* Sets a buffer of n bytes from the input, which are 0 after its end. */
+/* Sets a buffer of n bytes from the input, filled with zeros if the input ends. */
 static void set_buffer(source *s, arrow_made *m, unsigned number, size_t n) {
     const void *bytes = take_bytes(s, n, n);
     arrow_set(m, number, bytes, n);
@@ -160,7 +160,7 @@ static arrow_made *make_coded(source *s, unsigned choice, unsigned depth, int64_
     return arrow_set_dictionary(m, make_type(s, depth + 1, LENGTH));
 }
 
-/* Makes an array of at least `least` values. */
+/* Makes an array of max(`least`, 0) values after its offset. */
 static arrow_made *make_type(source *s, unsigned depth, int64_t least) {
     const unsigned choice = take(s), kind = depth < NEST && s->n_types < MAX_TYPES ? choice % 12 : choice % 5;
     s->n_types++;
@@ -187,7 +187,7 @@ static arrow_made *make_type(source *s, unsigned depth, int64_t least) {
 
 /* ---- Importing ---- */
 
-/* Every zone is an hour east of UTC. An answer covers two days. */
+/* Every zone is one hour ahead of UTC. An answer covers two days. */
 static rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out, rs_error *err) {
     const rs_zone_span span = {utc_s - utc_s % 86400 - 86400, utc_s - utc_s % 86400 + 86400, 3600, 0};
     (void)context, (void)zone;
@@ -217,7 +217,7 @@ static void import(const arrow_made *m, unsigned choice) {
     rs_parcel_clear(&parcel);
 }
 
-/* Breaks a field that a producer may get wrong. */
+/* Breaks at most one field that a producer may get wrong. */
 static void break_array(source *s, arrow_made *m) {
     switch (take(s) % 12) {
     case 0: m->array.length = -1; break;

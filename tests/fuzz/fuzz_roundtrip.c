@@ -1,5 +1,5 @@
 /* fuzz_roundtrip.c: reads any bytes as a stream of values, writes them as records or pairs, checks the store, and
- * compares it byte for byte. */
+ * compares its records byte for byte. */
 #include "readers.h"
 #include "rs_raw.h"
 
@@ -145,7 +145,7 @@ static void put_value(stream *s, unsigned depth) {
     }
 }
 
-/* Mostly records of a few shapes, as the planner expects, and a few of other shapes. */
+/* Puts records: most have one of a few shapes, as the planner expects. */
 static void put_records(stream *s, rs_slice in) {
     const unsigned n = 1 + (unsigned)fuzz_take_number(&in, 2) % RECORDS, n_shapes = 1 + fuzz_take(&in) % SHAPES;
     const size_t size = rs_slice_left(&in) / (SHAPES + 1);
@@ -183,7 +183,7 @@ static void build_list(const stream *s, rs_segment_writer *writer, const rs_choi
     rs_builder_close(&builder);
 }
 
-/* A mapping from numbers to the records. */
+/* Builds a mapping from numbers to the records. */
 static void build_mapping(const stream *s, rs_segment_writer *writer, const rs_choices *choices) {
     rs_mapping_builder builder;
     rs_buffer table = {0};

@@ -1,4 +1,4 @@
-/* fuzz_verify.c: the deep check of a damaged segment. If it accepts the segment, all of it can be read. */
+/* fuzz_verify.c: the deep check of a damaged segment. If it accepts the segment, each record read must be valid. */
 #include "mutator.h"
 #include "readers.h"
 

@@ -13,7 +13,7 @@ typedef enum part_kind {
     PART_TREE,
     PART_KEYS,
     PART_SAVED,
-    PART_BYTES /* heaps, arrays, offsets, groups, order, label */
+    PART_BYTES /* any other bytes, such as heaps and offsets */
 } part_kind;
 
 typedef struct part {
@@ -131,7 +131,7 @@ static void find_parts(parts *self, uint8_t *data, uint64_t size) {
     }
 }
 
-/* ---- Changing them ---- */
+/* ---- Changing the parts ---- */
 
 static void store_number(uint8_t *p, unsigned size, uint64_t value) {
     for (unsigned i = 0; i < size; i++) p[i] = (uint8_t)(value >> (8 * i));
@@ -143,7 +143,7 @@ static uint64_t load_number(const uint8_t *p, unsigned size) {
     return value;
 }
 
-/* A number at which a check may go wrong: close to the old one, 0, a power of two, the segment's size or a part. */
+/* A number that a check may get wrong, such as one near 0, `old`, a power of two, or the size or offset of a part. */
 static uint64_t interesting(const parts *self, uint64_t old, uint64_t *random) {
     const uint64_t delta = fuzz_below(random, 5) - 2;
     switch (fuzz_below(random, 9)) {
@@ -229,8 +229,8 @@ static void change_tree(const parts *self, const part *p, uint64_t *random) {
 static const part *choose(const parts *self, uint64_t *random) {
     const part *p = &self->items[fuzz_below(random, self->n)];
     for (unsigned tries = 0; tries < 4; tries++) {
-        const bool opens = p->kind == PART_HEADER || p->kind == PART_DIRECTORY || p->kind == PART_TREE_ENTRY;
-        if (!opens || fuzz_below(random, 4) == 0) break;
+        const bool breaks_opening = p->kind == PART_HEADER || p->kind == PART_DIRECTORY || p->kind == PART_TREE_ENTRY;
+        if (!breaks_opening || fuzz_below(random, 4) == 0) break;
         p = &self->items[fuzz_below(random, self->n)];
     }
     return p;

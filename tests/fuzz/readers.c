@@ -3,8 +3,8 @@
 
 #include "rs_raw.h"
 
-/* Checks one record. If rs_check_record accepts it, rs_raw.h can turn it into a valid any value. For a malformed record
- * rs_raw.h ends the process. Only keys of a map may be invalid, because Python checks them. */
+/* Checks one record. If rs_check_record accepts it, rs_raw.h must turn it into a valid any value, and ends the process
+ * if it cannot. Only keys of a map may be invalid, because Python checks them. */
 static void read_record(rs_store *store, uint64_t index, rs_buffer *raw) {
     rs_record record;
     rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-/* Checks each record. A valid record is decoded to its any value, which must be valid too. */
+/* Checks a sample of the records. Decodes each valid record to an any value, which must be valid too. */
 void fuzz_read_records(rs_store *store);
 /* The sizes of the nodes in the blocks and value tables, as in info(). */
 void fuzz_read_sizes(rs_store *store);
@@ -36,7 +36,7 @@ typedef struct fuzz_tree_fields {
     bool known;
 } fuzz_tree_fields;
 
-/* Paths of keys that some tree of the store has, and the source over it. Owns everything but the store. */
+/* Paths of keys, mostly from the store's trees, and the source over it. Owns everything but the store. */
 typedef struct fuzz_fields {
     rs_store *store;
     rs_source source;

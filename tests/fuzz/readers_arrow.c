@@ -39,8 +39,8 @@ static rs_status run(export_state *s, const int64_t *positions, uint64_t n, rs_a
     }
 }
 
-/* Reads the batch back as any values. It may have values that a record cannot, such as numbers of another width, but it
- * must follow the Arrow C interface. */
+/* Reads the batch back as any values. Some may fit no record, such as numbers of another width, but the batch must
+ * follow the Arrow C interface. */
 static void import(const struct ArrowSchema *schema, const struct ArrowArray *batch) {
     const rs_arrow_options options = {false, RS_ARROW_NANOSECONDS_FLOOR, NULL, 0, NULL, NULL};
     rs_arrow_in in = {0};

@@ -6,8 +6,8 @@ enum { BATCH = 96 };
 
 /* ---- Walks ---- */
 
-/* A text can be assembled in two ways. The fast way may give up on any text and does not check limits. If both
- * succeed, they must agree. */
+/* A text can be assembled in two ways. The fast way may give up on any text and does not check limits. If it succeeds,
+ * the slow way must agree or exceed a limit. */
 static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_cursor fast = *cursor, slow = *cursor;
     uint8_t out[RS_TEXT_INLINE];
@@ -96,7 +96,7 @@ static void walk(const rs_compiled_path *path, const rs_cursor *record, rs_buffe
             if (rs_map_key(&map, &at, i, &key_at, &element, NULL) != RS_OK) return;
             use_place(&key_at, &element, scratch);
             at.budget = key_at.budget;
-            if (map.key_at != NULL) break; /* the next key begins at the cursor of this key's reader */
+            if (map.key_at != NULL) break; /* reads only the first key */
         }
         rs_map_value(&map, 0, &element);
         if (map.n > 0 && rs_map_pass_value(&map, &at, 0, NULL) != RS_OK) return;

@@ -1,8 +1,8 @@
 /* replay.c: drives a fuzz target without libFuzzer, so that every test run repeats earlier findings:
  * `fuzz_<name> [-mutations=N] [-seed=N] [-ending=.rec] FILE_OR_FOLDER...`
- * runs each file, then N changes of each. One seed gives the same changes in every run. In a folder it runs the files
- * with this ending. It prints the number of executions. A finding ends the process, as with libFuzzer. `-keep=FILE`
- * writes each input before it runs, so that the file has the input that ended the process. */
+ * runs each file, then N changes of each. The same seed gives the same changes in every run. In a folder it runs the
+ * files with this ending. It prints the number of executions. A finding ends the process, as with libFuzzer.
+ * `-keep=FILE` writes each input before it runs, so that the file has the input that ended the process. */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -121,7 +121,7 @@ def write_choices(folder, seed):
 
 
 def write_texts(folder):
-    """Writes texts as they follow an opening bracket. The first byte selects the bracket and the size of pieces."""
+    """Writes JSON texts without the opening bracket. The first byte selects the bracket and the size of pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = [
         b'0{"a": [1, 2, {"b": "}]"}], "c": null}, "\\\\", "\\"", -1.5e3]',

@@ -44,7 +44,7 @@ def seeds():
 
 @contextlib.contextmanager
 def may_raise(*documented):
-    """Ignores DAMAGE and errors of these types."""
+    """Ignores DAMAGE and errors of the `documented` types."""
     try:
         yield
     except recstore.Error as e:
@@ -82,7 +82,7 @@ def read_views(x, rng):
 
 
 def names_of(x):
-    """Names of fields that some records have, and one that none has."""
+    """Returns up to six names: fields of the first records, "id", and one that no record has."""
     names = {"no such field", "id"}
     for i in range(min(len(x), 4)):
         with may_raise():
@@ -175,7 +175,7 @@ def read_keys(d, rng):
         repr(d.to_dict())
 
 
-# These wait for the disk, or read the kernel's figures of the whole process, so each runs one time in eight.
+# These wait for the disk, or read the kernel's figures for the whole process, so each runs one time in eight.
 SLOW_READS = [read_info, save]
 LIST_READS = [
     read_records,
@@ -208,7 +208,7 @@ def write_damaged(path, original, rng):
 
 
 def run(path, seed, begin, end, note=None):
-    """Writes each of these damaged stores to the file `path` and reads it."""
+    """Writes damaged stores `begin` to `end` - 1 to the file `path` in turn, and reads each."""
     originals = seeds()
     for number in range(begin, end):
         rng = random.Random(f"{seed} {number}")
@@ -241,8 +241,8 @@ def main(n, seed="1"):
         end = min(begin + SLICE, n)
         command = [sys.executable, __file__, "child", str(path), seed, str(begin), str(end)]
         if subprocess.run(command, cwd=folder).returncode != 0:
-            note = path.with_name("current.txt")
-            number = int(note.read_text()) if note.exists() else begin
+            number_file = path.with_name("current.txt")
+            number = int(number_file.read_text()) if number_file.exists() else begin
             path.rename(folder / f"found-{seed}-{number}.rec")
             print(f"a finding: {folder}/found-{seed}-{number}.rec", file=sys.stderr)
             return 1

@@ -1,5 +1,5 @@
-"""Cycles of attaching, reading and closing: a store by its name, a file by its path, a store by its handle. The handle's
-store is held by another process, so that each cycle maps it again.
+"""Cycles of attaching, reading and closing: a store by its name, a file by its path, a store by its handle. Another
+process holds the handle's store, so that each cycle maps it again.
 """
 
 import os

@@ -20,7 +20,7 @@ CALLED = {
     "__len__": "len", "__iter__": "list next", "__reversed__": "reversed", "__hash__": "hash", "__reduce__": "dumps __reduce__",
     "__copy__": "copy", "__deepcopy__": "deepcopy", "__array__": "array asarray",
 }  # fmt: skip
-# Names that no operation runs, with the reason.
+# Names that need no operation of their own, with the reason.
 LEFT_OUT = {
     "recstore.lazy_names.*": "run by each name that a package imports late, and by errors for names of other libraries",
     "recstore.integrations.*": "adapters in Python over the containers here; they need packages of other projects",
@@ -30,7 +30,7 @@ LEFT_OUT = {
     "recstore.remote.dask.*": "an adapter over ShardWriter and recstore.open, which needs dask",
     "recstore.remote.ray.*": "an adapter over ShardWriter and recstore.open, which needs Ray",
     "recstore.remote.spark.*": "an adapter over ShardWriter and recstore.open, which needs Spark",
-    "recstore.__version__": "a text",
+    "recstore.__version__": "a str",
     "recstore.RecordView": "made by slices, not by name",
     "recstore.containers.records.RecordView.__new__": "made by slices, not by name",
     "recstore.containers.opening.open": "run as recstore.open",
@@ -55,7 +55,7 @@ LEFT_OUT = {
 
 
 def pinned(text):
-    """The dotted names of the list, without arguments and bases, as {name: whether it is a plain attribute}."""
+    """Returns the dotted names of the list, without arguments and bases, as {name: whether it is a plain attribute}."""
     return {line.split("(")[0].removesuffix(":"): "(" not in line for line in text.splitlines()}
 
 

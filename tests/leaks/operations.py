@@ -40,7 +40,7 @@ def load():
 
 
 def prepared(folder):
-    """Pairs of a name and a function without arguments."""
+    """Yields the name of each operation with a function without arguments."""
     load()
     for name, (function, _) in OPERATIONS.items():
         yield name, lambda function=function: function(pathlib.Path(folder))
@@ -135,25 +135,25 @@ def files(folder):
 
 @operation("recstore", "recstore.sharing", "recstore.shm.segment_list", "recstore.shm.segment_list.SegmentInfo")
 def by_name(folder):
-    kept = {"fingerprint": "1", "dir": folder}
+    options = {"fingerprint": "1", "dir": folder}
     with (
-        recstore.shared("leaks", lambda: RECORDS, **kept) as x,
+        recstore.shared("leaks", lambda: RECORDS, **options) as x,
         recstore.shared("leaks", fingerprint="1", dir=folder) as y,
     ):
         x[1], y[2]
         for info in recstore.names.list(dir=folder):
             every_attribute(info), info.row()
         recstore.shm.segment_list.segments("leaks", folder), recstore.shm.segment_list.duration(70)
-    recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
+    recstore.shared("leaks", lambda: RECORDS, keep=True, **options).close()
     recstore.names.remove("leaks", "1", dir=folder)
-    recstore.shared("leaks", lambda: RECORDS, keep=True, **kept).close()
+    recstore.shared("leaks", lambda: RECORDS, keep=True, **options).close()
     recstore.shm.segment_list.unlink("leaks", "1", folder)
     recstore.names.collect(dir=folder)
 
 
 @operation("recstore", "recstore.errors")
 def refusals(folder):
-    """Errors leave nothing behind either. Each error named here is raised."""
+    """Errors leave nothing behind either. Each call must raise its error."""
     x, path = made(), folder / "bad.rec"
     closed = made()
     closed.close()

@@ -27,7 +27,7 @@ def check_operations(folder, rounds):
 
 
 def check_cycles(folder, cycles, kinds):
-    """Counts before and after the cycles, and prints a line at each tenth to show slow growth."""
+    """Counts resources before and after the cycles, and prints a line at each tenth to show slow growth."""
     bad = 0
     with Attaching(folder) as attaching:
         for kind in kinds:

@@ -35,7 +35,7 @@ def opened(name, **options):
 
 
 def fill(cache, first, step):
-    """Stores each value that is missing, and fails for a wrong one."""
+    """Stores each missing value, and fails if a value is wrong."""
     for key in range(first, N, step):
         assert is_value(key, cache.get_or_make(key, value, key)), key
     cache.close()

@@ -93,15 +93,15 @@ def train(dataset, batches):
             for batch in torch.utils.data.DataLoader(dataset, batch_sampler=batches[len(out) :], num_workers=2):
                 out.append(digest(batch))
         except Exception as error:
-            if not of_killed_worker(error):
+            if not is_from_killed_worker(error):
                 raise
             say("killed")
     return out
 
 
-def of_killed_worker(error):
-    """Whether torch's signal handler raised the error, or a batch was on its way from a killed worker. The handler may
-    interrupt any code, which then raises another error."""
+def is_from_killed_worker(error):
+    """Returns whether torch's signal handler raised the error, or a batch was on its way from a killed worker. The
+    handler may interrupt any code, which then raises another error."""
     while error is not None:
         if "DataLoader worker" in str(error) or isinstance(error, (ConnectionError, EOFError)):
             return True

@@ -17,7 +17,7 @@ cdef void *capsule_pointer(object capsule, const char *name, object source) exce
 
 cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out,
                          rs_error *err) noexcept with gil:
-    """The rs_zone_finder of an ArrowReader, which is its `context`. The reader keeps an exception of `zone_spans`."""
+    """The rs_zone_finder of an ArrowReader. `context` is the reader, which keeps an exception of `zone_spans`."""
     cdef rs_zone_span span
     reader = <ArrowReader>context
     try:
@@ -80,7 +80,7 @@ cdef class ArrowReader:
         self.close()
 
     cpdef close(self):
-        """Releases the producer's memory. Not left to the destructor, because a traceback keeps the reader alive."""
+        """Releases the producer's memory. Not left to the destructor, because a traceback may keep the reader alive."""
         rs_arrow_array_release(&self.array)
         rs_arrow_in_close(&self.rows)
         rs_arrow_stream_release(&self.stream)
@@ -158,7 +158,7 @@ cdef class ArrowReader:
 
     def append_to(self, target, uint64_t most):
         """Appends at most `most` of the remaining rows to `target`, a Builder or, in a worker process, a ListEncoder.
-        Returns their number. Runs without the GIL.
+        Returns the number appended. Encodes without the GIL.
 
         Raises EncodeError for a value that cannot be stored, InputError for broken data, and the builder's errors. The
         builder then has the rows before the failed row."""
@@ -210,7 +210,7 @@ cdef class ArrowReader:
         return 0
 
     cdef int refuse(self, rs_status status, rs_error *err, path) except -1:
-        """Raises the exception for a status of appending. `err` has the record's number, or RS_NOWHERE."""
+        """Raises the exception if appending returned an error. `err.record` is the record's number, or RS_NOWHERE."""
         if status == RS_OK:
             return 0
         if err.record == RS_NOWHERE:

@@ -6,7 +6,7 @@ thread takes effect only after the batch; the next batch then fails. Batches hav
 """
 
 cdef enum:
-    # Records of a batch, which ends earlier once it holds RS_ARROW_BATCH_BYTES.
+    # The most records in a batch. A batch ends earlier once it holds RS_ARROW_BATCH_BYTES.
     BATCH_RECORDS = 1 << 16
     # Bytes of dumped records at which a batch ends: a value of one byte takes up to 16 in Arrow.
     DUMPED_BYTES = 16 << 20
@@ -44,7 +44,7 @@ cdef class ArrowExport:
     cdef bytes dumped         # the default as an `any` value
     cdef dict sources         # (id of segment, store) -> ArrowSource
     cdef list dotted          # the addresses of fields that have the whole dotted name of a chosen field
-    cdef list parents         # the addresses of the fields below the root that lead to chosen ones
+    cdef list parents         # the addresses of the fields on the way to chosen fields, the root included
     cdef bint chosen          # only some fields are exported
     cdef list dumped_records  # the results of `dump` for records that Python code reads; else None
     cdef Py_ssize_t position  # the position of the next record
@@ -105,22 +105,22 @@ cdef class ArrowExport:
     cdef bint choose_fields(self, paths) except -1:
         """Restricts the export to the fields at these paths, in order. False if only Python code can read them."""
         cdef Path path
-        whole = []  # the chosen fields
-        on_way = {}  # their parents, which export the chosen fields only
+        chosen_fields = []
+        on_way = {}  # their parents, which export only the chosen fields
         for path in paths:
             for key, _ in path.steps:
                 if type(key) is not str:
                     return False
-            if not self.choose_field(path.steps, on_way, whole):
+            if not self.choose_field(path.steps, on_way, chosen_fields):
                 return False
         for address in on_way:
-            if address not in whole:
+            if address not in chosen_fields:
                 (<rs_arrow_field *><size_t>address).closed = True
                 self.parents.append(address)
         self.core.root.closed = self.chosen = True
         return True
 
-    cdef bint choose_field(self, steps, on_way, whole) except -1:
+    cdef bint choose_field(self, steps, on_way, chosen_fields) except -1:
         cdef rs_arrow_field *at = self.core.root
         cdef rs_arrow_field *dotted
         for key, parts in steps:
@@ -132,7 +132,7 @@ cdef class ArrowExport:
             for part in parts or (key,):
                 on_way[<size_t>at] = None
                 at = self.child(at, part)
-        whole.append(<size_t>at)
+        chosen_fields.append(<size_t>at)
         return True
 
     cdef rs_arrow_field *child(self, rs_arrow_field *at, key) except NULL:
@@ -147,9 +147,8 @@ cdef class ArrowExport:
     def infer(self, bint exact):
         """Infers the types from the trees of the blocks. Reads all records if the trees leave a type open or, with
         `exact`, if a view has only some records of its stores. Returns a list of the fields without a type, each as
-        `(names, problem, seen, others)`: the names of the structs around the field and its own, with None for the
-        elements of a list, and the codes of csrc/arrow/rs_arrow_field.h. None if only Python code can read the chosen
-        fields."""
+        `(names, problem, seen, others)`: the names from the root to the field, with None for the elements of a list,
+        and the codes of csrc/arrow/rs_arrow_field.h. Returns None if only Python code can read the chosen fields."""
         cdef rs_error err
         cdef rs_bool whole = True
         cdef rs_arrow_field *root = self.core.root
@@ -339,7 +338,8 @@ cdef class ArrowExport:
 
     cdef Py_ssize_t run(self, ArrowSource source, const int64_t *positions, int64_t start, int64_t step,
                         Py_ssize_t n) except -1:
-        """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`."""
+        """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`. Stops
+        early if the batch is full. Returns the number of records read."""
         cdef rs_arrow_stop stop
         cdef rs_error err
         cdef rs_status status
@@ -497,7 +497,7 @@ cdef int add_problems(const rs_arrow_field *field, tuple names, list problems) e
 
 def arrow_export(Records records not None, bint exact=False):
     """`(export, problems)` of a container: an ArrowExport after `infer`, and the result of `infer`. With `exact`, which
-    `infer` gets too, records that are None stay nulls. None if only Python code can read the records."""
+    also goes to `infer`, records that are None stay nulls. None if only Python code can read the records."""
     records._require()
     if records.selection.virtual:
         return None
@@ -509,8 +509,8 @@ def arrow_export(Records records not None, bint exact=False):
 
 
 def arrow_export_of(Records records not None, items, plain, bint exact=False):
-    """Like arrow_export, but Python code reads the items of the container, once. `plain` is the argument of a
-    trust.Writer, and gives a datetime of a named zone the fields of UTC."""
+    """Like arrow_export, but Python code reads the items of the container, once. `plain` is the argument of
+    trust.Writer; it must give a datetime of a named zone the fields of UTC."""
     cdef ArrowExport self = ArrowExport(records, exact)
     writer = trust.Writer(plain=plain)
     projection = records.projection
@@ -535,7 +535,7 @@ cdef class ArrowStream:
 
 
 cdef int fail_stream(ArrowStream self, error) noexcept:
-    """Keeps an error in `export.failure`, and its message for get_last_error. Returns its errno."""
+    """Keeps an error in `export.failure`, and its message for get_last_error. Returns an errno for it."""
     self.export.failure = error
     try:
         self.message = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
@@ -579,7 +579,7 @@ cdef void drop_stream(ArrowArrayStream *stream) noexcept with gil:
 
 
 cdef void stream_release(ArrowArrayStream *stream) noexcept nogil:
-    # A library may release a stream at the end of the process, after the interpreter.
+    # A library may release a stream at the end of the process, after the interpreter has ended.
     if Py_IsInitialized():
         drop_stream(stream)
     stream.private_data = NULL
@@ -594,7 +594,7 @@ cdef void free_stream(object capsule) noexcept:
 
 
 def arrow_stream(ArrowExport export not None):
-    """The PyCapsule `arrow_array_stream` of an export after `settle`. It takes the export over."""
+    """The PyCapsule `arrow_array_stream` of an export after `settle`. The capsule owns the export."""
     cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
     cdef ArrowStream self = ArrowStream()
     if stream == NULL:

@@ -7,7 +7,7 @@ a `close` in another thread takes effect only after the read.
 
 
 cdef enum:
-    # Records between two checks for signals and waiting threads: about a millisecond.
+    # Records between two checks for signals: about a millisecond.
     STRETCH_RECORDS = 1 << 16
 
 
@@ -371,7 +371,7 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     reads all records.
 
     Returns `(shape, n, numbers, seen, offsets, text, valid)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
-    u8 if `seen` is 1, else f64 if bit 2 of `seen` is set, else i64. `offsets` holds n + 1 i64, `text` UTF-8. `valid`
+    u8 if `seen` is 1, else f64 if `seen & 4`, else i64. `offsets` holds n + 1 i64, `text` UTF-8. `valid`
     has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that the
     shape does not need are None.
 
@@ -483,8 +483,8 @@ cdef class Span:
 
     @staticmethod
     cdef Span of(object source, Py_ssize_t item_bytes, bint writable=False):
-        """The Span over `source`. TypeError for an object without a contiguous buffer, ValueError for items of
-        another size."""
+        """The Span over `source`. Raises TypeError for an object without a buffer, ValueError for items of another
+        size, and the object's error if its buffer is not contiguous."""
         cdef Span self = Span.__new__(Span)
         PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
         self.has_view = True
@@ -511,7 +511,7 @@ def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, o
 
 
 def longest_text(text, offsets):
-    """The number of code points of the longest text of `read_column`."""
+    """The number of code points of the longest text in a result of `read_column`."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8)
     cdef uint64_t out = 0
     if texts.n:

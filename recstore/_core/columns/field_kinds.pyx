@@ -1,4 +1,4 @@
-"""The kinds of values of a field, from the trees alone: no record is decoded."""
+"""The kinds of values of a field, from the trees and their tables: no record is decoded."""
 
 
 ARRAY_DTYPES = (None, "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -6,7 +6,7 @@ ARRAY_DTYPES = (None, "bool", "int8", "int16", "int32", "int64", "uint8", "uint1
 
 
 cdef str kind_of_dtype(str dtype):
-    """The kind of a numpy scalar."""
+    """The kind of a numpy scalar of this dtype."""
     if dtype is None:
         return "other"
     for kind in ("bool", "uint", "int", "float", "complex"):
@@ -234,10 +234,9 @@ def describe_field(container, path=None):
         kinds: a set of "bool", "int", "float", "complex", "str", "bytes", "list" (tuples too), "array" (tensors too),
             "none", "missing" and "other". A numpy scalar counts as a number.
         element: such a dict for the elements of lists, else None.
-        lengths: the set of lengths of lists, None if a tree does not fix them.
+        lengths: the set of the lists' lengths; None if a tree does not fix them.
         dtypes: the set of the names of the arrays' dtypes, with None for a dtype that is not numeric.
-        shapes, ndims: the sets of shapes of arrays and of their numbers of dimensions, None if a tree does not fix
-            them.
+        shapes, ndims: the sets of the arrays' shapes and numbers of dimensions; None if a tree does not fix them.
         sure: False if a tree leaves a kind open, as `any` nodes and maps do.
 
     A view may have fewer kinds than its stores. Takes time proportional to the number of blocks, not of records. Raises

@@ -68,9 +68,9 @@ cdef class GatherSpec:
     - "ragged": values (total, *row), int64 offsets (B + 1).
     - "nested", of lists of lists: values (total, *row), inner int64 offsets (m + 1), outer int64 offsets (B + 1). The
       outer offsets count inner lists, the inner ones rows of values.
-    - "padded": values (B, width, *row) with `fill` after each list, int64 lengths (B). `width` is `length` or, if that
-      is 0, the length of the batch's longest list, rounded up to a multiple of `multiple`. A longer list raises
-      ValueError, or is cut with `truncate`.
+    - "padded": values (B, width, *row) with `fill` after each list, int64 lengths (B). `width` is `length`. If
+      that is 0, it is the length of the batch's longest list, rounded up to a multiple of `multiple`. A list longer
+      than `length` raises ValueError, or is cut with `truncate`.
     - "padded_nested", of lists of lists: values (B, width, inner width, *row), int64 lengths (B), inner int64 lengths
       (B, width). `length` and `inner_length` give the two widths.
     - "packed": values (R, length) with `fill` after them, int64 positions (R, length), which count from 0 in each
@@ -83,8 +83,8 @@ cdef class GatherSpec:
     - "strings": a list of str in place of a part, with `fill` for a missing str.
     - "codes": int64 (B), the number of the value in `names`, which are strs and ints.
 
-    A number that `dtype` cannot hold raises ValueError: an int out of range, a float with a fraction, NaN; for bool,
-    any number but 0 and 1. Floats are rounded.
+    A number that `dtype` cannot hold raises ValueError: for integer dtypes a number out of range, with a fraction, or
+    NaN; for bool any number but 0 and 1; for all but complex dtypes a complex number. Float dtypes round.
 
     `missing` is for a record that lacks the field or has None there. "raise": KeyError or ValueError. "fill": `fill`
     for values, strings and codes (None is 0 for values, -1 for codes), else an empty list or text. "mask": as "fill",
@@ -266,7 +266,7 @@ cdef class GatherState:
 
 
 cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_t length, int64_t *to) noexcept nogil:
-    """Copies positions. Returns n, or the number of the first position that is out of range."""
+    """Copies positions. Returns n, or the index of the first position that is out of range."""
     cdef Py_ssize_t i
     for i in range(n):
         to[i] = positions[i]
@@ -427,7 +427,7 @@ cdef class Gather:
 
     cdef int run(self, GatherState state, GatherSource source, const int64_t *indices, int64_t start, int64_t step,
                  uint64_t n) except -1:
-        """Measures the records of the batch up to number n, all in one store: record k of the batch is record
+        """Measures records state.core.done to n - 1 of the batch, all in one store: record k of the batch is record
         start + step * indices[k] of the store."""
         cdef rs_error err
         cdef rs_status status
@@ -444,7 +444,7 @@ cdef class Gather:
     # ---- Stops ----
 
     cdef int settle(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
-        """Handles the stop of the core so that it can go on, or raises the error for the value there."""
+        """Handles the stop of the core so that the core can go on, or raises the error for the value there."""
         cdef rs_gather_stop *stop = &state.core.stop
         if status != RS_OK:
             self.fail(state, source, status, err)
@@ -661,19 +661,19 @@ cdef object description_of(value):
     if getattr(value, "dtype", None) is not None:
         return f"{an(type(value).__name__)} of dtype {value.dtype}"
     if is_sequence(value):
-        odd = odd_in(value)
-        if odd is not MISSING:
-            return f"{an(type(value).__name__)} that holds {description_of(odd)}"
+        item = non_number_in(value)
+        if item is not MISSING:
+            return f"{an(type(value).__name__)} that holds {description_of(item)}"
     return f"the {type(value).__name__} {value!r:.60}"
 
 
-cdef object odd_in(value):
+cdef object non_number_in(value):
     """The first element of nested sequences that is not a number; MISSING if all are numbers."""
     for item in value:
         if is_sequence(item) and not hasattr(item, "dtype"):
-            odd = odd_in(item)
-            if odd is not MISSING:
-                return odd
+            inner = non_number_in(item)
+            if inner is not MISSING:
+                return inner
         elif not isinstance(item, (int, float, complex)) and not hasattr(item, "dtype"):
             return item
     return MISSING
@@ -682,7 +682,7 @@ cdef object odd_in(value):
 # ---- Paths of fields ----
 
 cdef Records records_in(container):
-    """The records of a container, for a mapping its values. Raises TypeError for groups and for other objects."""
+    """The records of a container; for a mapping, its values. Raises TypeError for groups and for other objects."""
     inner = container
     if not isinstance(container, Records):
         inner = getattr(container, "_values" if isinstance(container, Mapping) else "_records", None)

@@ -2,12 +2,12 @@
 walks to all n children take quadratic time."""
 
 cdef enum:
-    FEW = 64  # children; for as many or fewer, walks are faster than a table
+    MAX_WALKED = 64  # the most children for which walks are faster than a table
 
 
 cdef struct Spot:
-    # The place of a child. `body` and `at`, the position of the cursor, are offsets from the cursor in the opened
-    # parent; `body` is -1 for a child without a body.
+    # The place of a child: `at` is the position of the cursor and `body` that of the body, both as offsets from the
+    # cursor in the opened parent. `body` is -1 for a child without a body.
     const rs_node *node
     uint64_t bits
     int64_t body
@@ -17,7 +17,7 @@ cdef struct Spot:
 @cython.final
 @cython.internal
 cdef class Children:
-    """The children of a struct, an `any` dict or a map. Use them with the same value only."""
+    """The children of a struct, an `any` dict or a map. Usable only with the value they were made from."""
     cdef dict numbers  # the number of each child by its key
     cdef Spot *spots
 
@@ -69,10 +69,11 @@ cdef Children new_children(uint64_t n):
 
 
 cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
-    """The Children of the value at a place; None if there are few, or if a walk does not pass other children."""
+    """The Children of the value at a place. None if there are few, if a walk passes no other children, or if a key must
+    not be made or has no hash."""
     cdef PyObject *described = NULL
     cdef list keep = []
-    if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT and place.node.n_children <= FEW:
+    if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT and place.node.n_children <= MAX_WALKED:
         return None
     kind = open_place(program, &cursor, &place, &described, keep)
     try:
@@ -114,7 +115,7 @@ cdef Children children_of_dict(Program program, rs_cursor cursor):
     cdef uint64_t n, _
     memset(&child, 0, sizeof(rs_place))
     check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
-    if n <= FEW:
+    if n <= MAX_WALKED:
         return None
     cdef Children out = new_children(n)
     for _ in range(n):
@@ -131,7 +132,7 @@ cdef Children children_of_map(Program program, rs_cursor cursor, const rs_node *
     cdef const uint8_t *base = cursor.in_.ptr
     cdef uint64_t i
     check(rs_map_begin(&entries, &cursor, node, &err), &err)
-    if entries.n <= FEW:
+    if entries.n <= MAX_WALKED:
         return None
     cdef Children out = new_children(entries.n)
     for i in range(entries.n):

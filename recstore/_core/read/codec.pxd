@@ -35,7 +35,7 @@ cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
 
 cdef inline void set_cursor(rs_cursor *cursor, const uint8_t *data, size_t size, const uint8_t *arrays,
                             size_t arrays_size) noexcept:
-    """Moves a cursor to the bytes of one value outside a block. The number of bytes also bounds the cursor's budget."""
+    """Moves a cursor to one value outside a block. `size` is also the cursor's budget of values and bytes."""
     cursor.in_ = rs_slice_of(data, size)
     cursor.arrays = arrays
     cursor.arrays_size = arrays_size

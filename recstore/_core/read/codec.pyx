@@ -215,7 +215,7 @@ cdef class Entries:
 
     cdef object shape(self, tuple keys):
         """The slot of a struct: its keys, and a dict to copy."""
-        # Only str: 1, 1.0 and True are equal, and each record must have its own key.
+        # Only shapes of str keys are shared: 1, 1.0 and True are equal, but each struct must keep its own keys.
         if not all([type(key) is str for key in keys]):
             return keys, dict.fromkeys(keys)
         shape = self.shapes.get(keys)
@@ -330,7 +330,7 @@ cdef class Program:
         return 0
 
     cdef void start(self, decode_state *c):
-        """Initialises `c`, except its cursor."""
+        """Initializes `c`, except its cursor."""
         c.program = <PyObject *>self
         c.owner = NULL
         c.work = 0
@@ -372,7 +372,7 @@ cdef class Program:
             extended = hooks.module("ext_types")
             make, keep = extended.maker(code, decode_any(&c), self.reader)
             if not keep:
-                return make  # registering its class changes it
+                return make  # not kept, because registering its class changes the maker
             if len(self.makers) >= MAKERS:
                 self.makers.clear()
             self.makers[head] = make

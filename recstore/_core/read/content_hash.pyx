@@ -130,7 +130,7 @@ cdef class RunHash:
 
 def hash_selection(Selection selection, update, hash_of):
     """Feeds the records of a selection by store and number. `hash_of(segment, store)` returns the hash of a store.
-    `hash_of` is None for a selection of groups, and then their positions are fed. Takes time proportional to the number
+    `hash_of` is None for a selection of groups, whose positions are fed instead. Takes time proportional to the number
     of records.
 
     Returns `(segment, store)` if these are all records of one store in their order, else None."""

@@ -387,7 +387,7 @@ cdef class LazyProjection(Projection):
         return self.path, self.base
 
     def describe(self):
-        """A tuple of plain values; `projection_from` makes an equal projection of it."""
+        """A tuple of plain values; `projection_from` makes an equal projection from it."""
         return "lazy", describe_path(self.path), describe_base(self.base)
 
 
@@ -451,14 +451,14 @@ cdef class FieldProjection(Projection):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values; `projection_from` makes an equal projection of it. Raises EncodeError for a default
-        that cannot be stored."""
+        """A tuple of plain values; `projection_from` makes an equal projection from it. Raises EncodeError for a
+        default that cannot be stored."""
         default = dump(self.default) if self.has_default else None
         return "field", describe_path(self.path), default, describe_base(self.base)
 
 
 cdef bint same_bytes(a, b) except -1:
-    """Whether two values are stored as the same bytes. `==` returns an array for arrays, and 1 == True."""
+    """Whether two values are stored as the same bytes. `==` would return an array for arrays, and 1 == True."""
     try:
         return dump(a) == dump(b)
     except errors.EncodeError:
@@ -520,7 +520,7 @@ cdef class FieldsProjection(Projection):
         return self.paths, self.path, self.base
 
     def describe(self):
-        """A tuple of plain values; `projection_from` makes an equal projection of it."""
+        """A tuple of plain values; `projection_from` makes an equal projection from it."""
         paths = tuple([describe_path(path) for path in self.paths])
         return "fields", paths, describe_path(self.path), describe_base(self.base)
 
@@ -583,8 +583,8 @@ cdef bint is_plain_field(Projection projection):
 
 cdef rooted(Projection projection):
     """Splits a projection into `(path, base)`, to build another projection on it. The result is `(path, None)` if the
-    projection only reads the value at `path` of stored records (None for the whole record), else `(None,
-    projection)`."""
+    projection only reads the value at `path` of stored records (None for the whole record), else `(None, base)`: the
+    projection without LazyProjections around it."""
     cdef LazyProjection lazy
     if projection is None:
         return None, None

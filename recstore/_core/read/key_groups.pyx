@@ -1,7 +1,7 @@
 """Finds the records with the same key, by the rules of a dict, for index_by, group_by and saved indexes.
 
-Without opaque keys and unequal keys of the same hash, it uses at most 48 bytes per record and holds the key objects of
-two records at a time.
+If no key is opaque and unequal keys have different hashes, it uses at most 48 bytes per record and holds the key
+objects of two records at a time.
 """
 
 
@@ -20,7 +20,7 @@ cdef object number_array(rs_buffer *numbers):
 cdef class KeyGroups:
     """The groups of records with the same key. Groups are numbered in the order of their first records.
 
-    Attributes: ``n`` (records), ``n_groups``, and ``distinct``: each record is a group of its own. Raises the
+    Attributes: ``n`` (records), ``n_groups``, and ``distinct`` (whether no two records share a group). Raises the
     exceptions of reading and hashing the keys."""
 
     cdef KeyHashes hashes

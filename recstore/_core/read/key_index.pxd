@@ -51,7 +51,7 @@ cdef class Mapping:
     cdef object hash_at(self, Py_ssize_t entry, object key)
     cdef object path(self)
     cdef bint compare(self, Py_ssize_t entry, object key) except -1
-    cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1
+    cdef bint is_key(self, Py_ssize_t entry, object stored_key, object key) except -1
     cdef int prove(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t find_entry(self, key) except -2
     cdef Py_ssize_t find_hashed(self, key, uint64_t h) except -2

@@ -18,8 +18,8 @@ cdef extern from "math.h" nogil:
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-# No float equals a larger int. An equal Decimal may have too many digits to compute, so the form of a larger int is a
-# hash (key_forms.py).
+# From here on, no float equals an int. A Decimal may, but can have too many digits to compute, so the form of such an
+# int is a hash (key_forms.py).
 WIDE = 1 << 1024
 
 
@@ -97,7 +97,7 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
 
 
 def key_form(key, bint strict=False, int depth=0):
-    """The key form of a dict key as bytes; None for an opaque key. Raises TypeError for a key that cannot be hashed.
+    """The key form of a dict key as bytes; None for an opaque key, and for most values that cannot be hashed.
 
     >>> key_form(1) == key_form(1.0) == key_form(True)
     True
@@ -140,8 +140,8 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 
 cdef bint is_plain_key(object key, int depth):
-    """Whether a key is a str, int, float or bytes, or nested tuples of these, so that hashing it runs no code of the
-    program."""
+    """Whether a key is a str, int, float or bytes, or has these within at most 8 levels of tuples, so that hashing it
+    runs no code of the program."""
     cdef PyTypeObject *t = Py_TYPE(key)
     if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or t == &PyFloat_Type:
         return True
@@ -160,7 +160,7 @@ cdef class KeyIndex:
     other records.
 
     Attributes: ``segment`` (of a section or saved index, else None), ``saved`` (the SavedIndex, else None), ``blob``
-    (else None), ``nbytes``, ``entries`` (their number), ``factory``.
+    (else None), ``nbytes``, ``entries`` (their number), ``factory`` (a code of csrc/FORMAT.md).
     """
 
     @staticmethod
@@ -271,7 +271,8 @@ cdef class KeyHashes:
         self.n += len(hashes) // 8
 
     def first_opaque(self, key, uint64_t number):
-        """The first record with `key`, which was added last, as `number`; None for a key with a form."""
+        """The first record with `key`, which must be the last key added and have this number; None for a key with a
+        form."""
         if len(self.opaque_flags) <= number:
             return None
         return self.opaque[key][0]
@@ -300,7 +301,7 @@ cdef class KeyHashes:
 
     def suspects(self):
         """`{first record: [later records]}` of records whose keys have the same hash, so that they are probably equal.
-        Without opaque keys."""
+        Leaves out opaque keys."""
         cdef rs_buffer pairs
         cdef rs_error err
         cdef rs_status status
@@ -411,7 +412,8 @@ def merge_twins(twins, n):
     """The records of the entries of a mapping with repeated keys, from `KeyHashes.twins` over n records.
 
     As in a dict, a repeated key keeps its first position and takes its last value. Returns `(dead keys, dead values,
-    firsts, lasts)`: the sets of records that no entry uses, and the records of each entry's key and value."""
+    firsts, lasts)`: the sets of records whose key, or whose value, no entry uses, and each entry's record in the keys
+    and in the values."""
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts, lasts = (memoryview(bytearray(8 * (n - len(dead_keys)))).cast("Q") for _ in range(2))
@@ -423,7 +425,7 @@ def merge_twins(twins, n):
 
 def verify_keys(Segment segment):
     """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and all keys
-    differ. It does not make objects of classes, so it does not run their code."""
+    differ. This does not make objects of classes, so it does not run their code."""
     cdef uint64_t i, h = 0
     cdef KeyIndex key_index = KeyIndex.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
@@ -436,7 +438,7 @@ def verify_keys(Segment segment):
             PyErr_CheckSignals()
             key = key_of_entry(segment, reader, i)
             if type(key) is bytes or (type(key) is str and len(key) <= RS_SCALAR_TEXT // 4):
-                continue  # rs_verify_segment has checked these, and longer strs that are not assembled
+                continue  # rs_verify_segment has checked these, and some longer strs
             try:
                 indexed = key_hash(key, key_index.keys.seed, True, &h)
                 other = i if indexed else opaque_keys.setdefault(key, i)
@@ -465,26 +467,26 @@ cdef object hash_of(object key, str what, uint64_t number):
         raise errors.CorruptError(f"{what} {number}: its key cannot be hashed: {e}") from None
 
 
-cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t own, key,
+cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t own_entry, key,
                       uint64_t h, uint64_t *steps, dict hashes) except -1:
-    """Raises CorruptError unless a lookup of the key of entry `own` reaches the entry, and no equal key before it.
-    `steps` is the number of slots that the check may still visit. `hashes` keeps Python's hashes of keys that lookups
-    visit, by entry: hostile bytes could make many lookups visit, and decode, one large key."""
+    """Raises CorruptError unless a lookup of `key`, the key of entry `own_entry`, reaches that entry, and no equal key
+    before it. *steps is the number of slots that the check may still visit. `hashes` keeps Python's hash of each key
+    that a lookup visits, by entry, because hostile bytes could make many lookups decode one large key."""
     cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
-    own_hash = hash_of(key, "entry", own)
+    own_hash = hash_of(key, "entry", own_entry)
     while True:
         check(rs_key_probe_next_counted(&key_index.keys, &probe, &entry, steps, &err), &err)
-        if entry == own:
+        if entry == own_entry:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"key index: entry {own} cannot be found by its key")
+            raise errors.CorruptError(f"key index: entry {own_entry} cannot be found by its key")
         PyErr_CheckSignals()
         if entry not in hashes:
             hashes[entry] = hash_of(key_of_entry(segment, reader, entry), "entry", entry)
         if hashes[entry] == own_hash and key_of_entry(segment, reader, entry) == key:
-            raise errors.CorruptError(f"entry {own} has the key of entry {entry}")
+            raise errors.CorruptError(f"entry {own_entry} has the key of entry {entry}")
 
 
 # ---- Lookup ----
@@ -524,7 +526,7 @@ cdef class Mapping:
         return 0
 
     cdef int compare_natively(self, Py_ssize_t entry, object key) except -2:
-        """Compares an entry's key with a str or int without decoding it: 1 equal, 0 different, -1 undecided."""
+        """Compares an entry's key, without decoding it, with a str or int: 1 equal, 0 different, -1 undecided."""
         cdef Records keys = self._keys
         cdef Leaf leaf
         cdef Segment segment
@@ -563,9 +565,9 @@ cdef class Mapping:
             for row in range(begin, end):
                 if not row & 255:
                     PyErr_CheckSignals()
-                there = self.proof.at(<Py_ssize_t>row)
-                if not self.is_key(entry, there, key):
-                    what = f"saved index: a record of entry {entry} has another key, {there!r:.80}"
+                stored_key = self.proof.at(<Py_ssize_t>row)
+                if not self.is_key(entry, stored_key, key):
+                    what = f"saved index: a record of entry {entry} has another key, {stored_key!r:.80}"
                     raise errors.CorruptError(what, filename=self.path())
             self.require()  # comparing may have run Python code that closed the store
             self.proved[entry >> 3] |= bit
@@ -608,8 +610,9 @@ cdef class Mapping:
         """Whether a dict would treat the key of an entry as `key`: the same object, or equal with an equal hash."""
         return self.is_key(entry, self._keys.at(entry), key)
 
-    cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1:
-        return there is key or (PyObject_RichCompareBool(there, key, Py_EQ) and self.hash_at(entry, there) == hash(key))
+    cdef bint is_key(self, Py_ssize_t entry, object stored_key, object key) except -1:
+        return stored_key is key or (PyObject_RichCompareBool(stored_key, key, Py_EQ)
+                                     and self.hash_at(entry, stored_key) == hash(key))
 
     cdef object hash_at(self, Py_ssize_t entry, object key):
         """The hash of an entry's key. Raises CorruptError if it cannot be hashed."""
@@ -625,21 +628,22 @@ cdef class Mapping:
         return paths[0] if paths else None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
-        """The entry of an opaque key; -1 if there is none. The first call decodes all opaque keys and keeps them."""
+        """The entry whose opaque key equals `key`; -1 if there is none. The first call decodes all opaque keys and
+        keeps them."""
         with cython.critical_section(self):
             if self.opaque is None:
                 entries = {}
                 for entry in self.key_index.opaque():
                     PyErr_CheckSignals()
-                    there = self._keys.at(entry)
-                    self.hash_at(entry, there)
-                    entries.setdefault(there, entry)
+                    stored_key = self._keys.at(entry)
+                    self.hash_at(entry, stored_key)
+                    entries.setdefault(stored_key, entry)
                 self.opaque = entries
             return self.opaque.get(key, -1)
 
     cdef Py_ssize_t entry_by_comparing(self, key) except -2:
-        """The entry that equals an opaque `key`; -1 if there is none. Its class may define equality with any key, so
-        this compares all keys: first hashes, then ==, as a dict does."""
+        """The entry whose key equals an opaque `key`; -1 if there is none. The class of `key` may define equality with
+        any key, so this compares all keys: first hashes, then ==, as a dict does."""
         cdef Py_ssize_t entry = self.opaque_entry(key), i
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
@@ -689,8 +693,8 @@ cdef class Mapping:
 
     cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1:
         """Hashes up to AHEAD keys, and prefetches the memory that their lookups will read. Each step runs for all keys
-        before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed. Does not
-        hash a key if that could run code of the program."""
+        before the next step, so that the waits for memory overlap. Sets bit i of *hashed if key i is hashed. Skips
+        keys whose hashing could run code of the program."""
         cdef uint64_t entries[AHEAD]
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values

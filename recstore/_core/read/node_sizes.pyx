@@ -2,9 +2,9 @@
 
 
 def node_sizes(Segment segment, int number=0):
-    """`(blocks, tables)` of a store. `blocks` maps each tree of a block to a list with `(values, bits)` of each node.
-    `tables` has such a list for each table, None for a symbol table. Reads every record, and lets other threads run.
-    Raises CorruptError for a malformed record."""
+    """`(blocks, tables)` of a store. `blocks` maps the number of each tree that blocks use to a list with
+    `(values, bits)` of each node. `tables` has such a list for each table, but None for a symbol table. Reads every
+    record, and lets other threads run. Raises CorruptError for a malformed record."""
     cdef rs_node_size *sizes = NULL
     cdef rs_error err
     cdef rs_status status

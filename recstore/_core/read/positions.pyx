@@ -8,7 +8,7 @@ Arrays are read through the buffer protocol; numpy is imported only for objects 
 
 cdef extern from *:
     """
-    /* Python ints are scattered in memory, so later ones are prefetched: byte 8 has the type, byte 28 the digits. */
+    /* Python ints are scattered in memory, so later ones are prefetched. Byte 8 is in the type, 28 in the digits. */
     #define RS_ITEMS_AHEAD 16
 
     /* Copies the leading ints of the items to `out`, and returns their number. Stops at any other object, and at an int
@@ -41,7 +41,8 @@ cdef extern from *:
 
 
 cdef enum:
-    UNLOCKED_FROM = 1 << 14  # numbers; a pass over as many or more lets other threads run
+    # From this number of integers on, rs_positions_copy and rs_positions_settle let other threads run.
+    UNLOCKED_FROM = 1 << 14
 
 
 cdef class Positions:
@@ -64,7 +65,7 @@ cdef class Positions:
             view.shape = &self.shape
 
     cdef int reserve(self, Py_ssize_t n) except -1:
-        """Allocates n numbers, and one more for rs_positions_of_mask to write."""
+        """Allocates memory for n numbers, and for one more that rs_positions_of_mask may write."""
         cdef int64_t *at = NULL
         if <uint64_t>n < INT64_MAX // 8:
             at = <int64_t *>realloc(self.at, (n + 1) * sizeof(int64_t))
@@ -75,17 +76,18 @@ cdef class Positions:
         return 0
 
     cdef int settle(self, bint is_unsigned) except -1:
-        """Turns numbers into positions. A negative number counts from the end."""
-        cdef uint64_t n = <uint64_t>self.n, wrong = n
+        """Turns numbers into positions. A negative number counts from the end. Raises IndexError for a number
+        that is out of range, unless `dropping`."""
+        cdef uint64_t n = <uint64_t>self.n, first_wrong = n
         if self.dropping:
             rs_positions_settle_or_drop(self.at, n, self.length, is_unsigned)
         elif n < UNLOCKED_FROM:
-            wrong = rs_positions_settle(self.at, n, self.length, is_unsigned)
+            first_wrong = rs_positions_settle(self.at, n, self.length, is_unsigned)
         else:
             with nogil:
-                wrong = rs_positions_settle(self.at, n, self.length, is_unsigned)
-        if wrong < n:
-            number = rs_positions_undo(self.at[wrong], self.length, is_unsigned)
+                first_wrong = rs_positions_settle(self.at, n, self.length, is_unsigned)
+        if first_wrong < n:
+            number = rs_positions_undo(self.at[first_wrong], self.length, is_unsigned)
             raise out_of_range(number + (1 << 64) if is_unsigned and number < 0 else number, self.length)
         return 0
 
@@ -155,7 +157,7 @@ cdef class Indices:
     cdef str name
     cdef str method
     cdef bint masks
-    cdef object last_dtype    # the dtype of the last item in `is_bool`
+    cdef object last_dtype    # the dtype that `is_bool` saw last
     cdef bint last_is_bool
 
     cdef int read(self, indices) except -1:
@@ -200,8 +202,8 @@ cdef class Indices:
     # ---- Items ----
 
     cdef int read_items(self, items) except -1:
-        """Reads a list or tuple. C reads the ints. From the first other item on, a copy is read, because its
-        `__index__` may change the list."""
+        """Reads a list or tuple. C reads the leading ints, or a mask. The rest is read from a copy, because the
+        `__index__` of an item may change the list."""
         cdef Py_ssize_t n, done
         if FREE_THREADED:
             items = tuple(items)  # another thread may change the list at any time
@@ -345,7 +347,7 @@ cdef class Indices:
 
 
 cdef bytes mask_of(const rs_integers *bools):
-    """A contiguous copy of the bools of a buffer, a byte each."""
+    """A contiguous copy of the bools of a buffer, one byte each."""
     cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>bools.n)
     cdef char *to = PyBytes_AS_STRING(out)
     cdef uint64_t i

@@ -3,8 +3,8 @@
 
 cdef class StoreReader:
     cdef rs_store *store
-    cdef rs_store own
-    cdef bint owned
+    cdef rs_store own_store
+    cdef bint owns_store
     cdef object reader
     cdef list programs
 

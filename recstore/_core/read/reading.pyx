@@ -19,8 +19,8 @@ cdef class StoreReader:
     """Reads the records of a store without its Segment. The bytes of the store must outlive the StoreReader."""
 
     def __dealloc__(self):
-        if self.owned:
-            rs_store_close(&self.own)
+        if self.owns_store:
+            rs_store_close(&self.own_store)
 
     @staticmethod
     cdef StoreReader over(rs_store *store, reader):
@@ -37,9 +37,9 @@ cdef class StoreReader:
         objects of classes and loads no pickles, because a check must not run their code."""
         cdef StoreReader self = StoreReader.over(NULL, trust.CHECKING)
         cdef rs_error err
-        check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
-        self.owned = True
-        self.store = &self.own
+        check(rs_store_open_prepared(&self.own_store, store.segment, &store.header, &store.directory, &err), &err)
+        self.owns_store = True
+        self.store = &self.own_store
         return self
 
     def read(self, uint64_t index):

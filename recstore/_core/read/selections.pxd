@@ -2,11 +2,11 @@
 
 
 cdef enum:
-    # With more stages, an index array replaces some of them.
+    # With more stages, or more levels of joined selections, index arrays replace some of them.
     MAX_STAGES = 8
     MAX_NESTED = 8
-    # A joined view with more parts, at all levels, becomes an index array if its parts have at most PART_RECORDS
-    # records on average. Else its heavy parts become index arrays.
+    # A joined selection of more weight becomes an index array if it has at most PART_RECORDS records per weight on
+    # average. Else its parts of weight 2 or more become index arrays.
     MAX_WEIGHT = 256
     PART_RECORDS = 64
     # Positions that pass through the stages at once, few enough for the processor's cache.
@@ -41,7 +41,7 @@ cdef class Selection:
     cdef Stage stages[MAX_STAGES]
     cdef int n_stages
     cdef int nested          # the depth of joined selections within joined selections
-    cdef readonly Py_ssize_t weight  # the number of selections in the tree, without whole stores that are parts
+    cdef readonly Py_ssize_t weight  # the number of selections in the tree, without parts that are whole stores or sets
     cdef list owners         # for each stage its Blob, its _Permutation or None; keeps them alive
     cdef readonly Segment segment
     cdef readonly int store
@@ -50,7 +50,7 @@ cdef class Selection:
     cdef readonly Shards shards
     cdef Py_ssize_t *ends
     cdef tuple leaves_       # the result of leaves(), or None before the first call
-    cdef tuple sets_         # the result of sets(), or None before the first call
+    cdef tuple sets_         # sets() as a tuple, or None before the first call
     cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1
     cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n)
     cdef unsigned entry_width(self)

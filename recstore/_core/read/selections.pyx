@@ -4,8 +4,8 @@ A Selection maps positions 0 <= p < length to records. Its base is a store of a 
 of Selections. Before the base come stages; each maps a position to a position of the next stage: a slice, a keyed
 permutation, an index array or a repetition.
 
-Reading a view of views of views must stay fast, so adjacent slices merge, and an index array has positions of the base.
-If there would be too many stages, parts or levels of nesting, one index array replaces some of them.
+Reading a view of views of views must stay fast, so adjacent slices merge, and `taken` makes an index array of positions
+in the base. If there would be too many stages, parts or levels of nesting, index arrays replace some of them.
 """
 
 # For handles of views: no view has more stages, or more levels of joined views.
@@ -77,8 +77,8 @@ cdef bytes new_entries(Py_ssize_t n, unsigned width):
 cdef list lightened(list parts, weight, total):
     """The parts of a joined selection, with index arrays in place of some if the tree would be too deep or too large.
 
-    The bound is on the tree because a handle repeats a part at each of its uses. A replacement takes time and memory
-    proportional to the records of the part; it is needed once in many joins."""
+    The bound counts each use of a part, because a handle repeats the part at each use. A replacement takes time and
+    memory proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
@@ -240,8 +240,9 @@ cdef class Selection:
         return 0
 
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """The `length` records at positions start, start + step, ..., all in range. Takes constant time, or time
-        proportional to the parts of a joined selection, and with MAX_STAGES stages that of `collapsed`."""
+        """The `length` records at positions start, start + step, ... Raises CorruptError if one is out of range. Takes
+        constant time, or time proportional to the parts of a joined selection; with MAX_STAGES stages, that of
+        `collapsed`."""
         cdef Stage stage
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
@@ -504,9 +505,9 @@ cdef class Selection:
         return True
 
     cdef Selection collapsed(self):
-        """The same records with fewer stages; there must be at least two. An index array replaces the inner
-        stages, from the stage with the fewest positions on. Takes time and memory proportional to these positions. It
-        is needed once in several views of views."""
+        """The same records with fewer stages; there must be at least two. An index array replaces two or more inner
+        stages, from the stage with the fewest positions on. Takes time and memory proportional to these positions.
+        This is needed once in several views of views."""
         cdef Selection out = self.derived()
         cdef Stage stage
         cdef int i, first = 0
@@ -524,7 +525,8 @@ cdef class Selection:
         return out
 
     def flattened(self):
-        """The same records as one index array over all stores. Takes time and memory proportional to the length."""
+        """The same records as one index array over all stores and sets. Takes time and memory proportional to the
+        length."""
         cdef Selection part
         cdef Py_ssize_t i, position, total = 0
         cdef unsigned width

@@ -9,7 +9,7 @@ cdef enum:
     MAX_PARTS = 32          # of one record
     MAX_HELD = 16 << 20     # approximate maximum of bytes of text and tuples in a sample
 
-# Whether this process has, or had, a store that is read strictly.
+# Whether strict_is_on has returned True in this process.
 cdef bint any_strict = False
 # The types of recstore.values.strict_containers, once it is loaded: {id of the type: builtin type that its values are
 # stored as}. By id, because they equal the builtin types.
@@ -56,8 +56,8 @@ cdef class LiveSample:
         return self
 
     cdef bint note(self, uint64_t index, object value) except -1:
-        """Adds a record that was read. Returns True once, when more than half of the sample is alive. If `value` is
-        new, the caller has the only reference to it."""
+        """Adds a record that was read. Returns True once, when more than half of the sample is alive. The caller
+        must have the only reference to a new `value`."""
         with cython.critical_section(self):
             # Multiplicative hashing, so that reading every second record does not read the whole sample, or nothing
             # of it.
@@ -85,8 +85,8 @@ cdef class LiveSample:
         return out
 
     cdef bint hold(self, object value, Py_ssize_t references, list out) except -1:
-        """Appends a value or a weak reference to it, unless it is a number or shared, or the sample cannot hold it. A
-        value that no other record shares has at most `references` references."""
+        """Appends a value or a weak reference to it, unless it is None, a number or shared, or the sample cannot hold
+        it. Text, bytes or a tuple is shared if it has more than `references` references."""
         cdef PyTypeObject *t = Py_TYPE(value)
         if value is None or t == &PyLong_Type or t == &PyFloat_Type or type(value) is bool:
             return False
@@ -110,7 +110,7 @@ cdef class LiveSample:
         return False
 
     cdef Py_ssize_t drop_dead(self) except -1:
-        """Removes the records that are not alive. Returns the number of the others."""
+        """Removes the records that are not alive. Returns the number of records left."""
         cdef list parts
         for index, parts in list(self.records.items()):
             if not is_alive(parts):

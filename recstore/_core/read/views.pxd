@@ -27,7 +27,7 @@ cdef class Records:
     cdef Py_ssize_t start
     cdef Py_ssize_t step
     cdef Py_ssize_t length
-    cdef readonly bint _strict  # records are watched (strict.pyx); `direct` is then None
+    cdef readonly bint _strict  # records are watched (strict.pyx); `direct` and `sharded` are then None
     cdef inline object at(self, Py_ssize_t i)
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
     cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1

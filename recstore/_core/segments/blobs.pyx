@@ -53,7 +53,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
 
 cdef object take_descriptor(rs_segment_writer *writer, str backing):
     """A new descriptor of a writer's file, which the caller closes. Removes the name of the file. Raises ValueError
-    after the writer has finished, and for "file" and "directory", whose segments keep their path."""
+    after the writer has finished, and unless `backing` is "named" or "temporary"."""
     cdef rs_error err
     if writer.backing == 0 or backing not in ("named", "temporary"):
         raise ValueError(f"a builder of backing {backing!r} gives no descriptor, or it is finished")
@@ -80,7 +80,7 @@ cdef class Blob:
     """Bytes outside the segments, in private memory until `publish` moves them into shared memory.
 
     Made by new_blob, adopt_blob or open_blob; Segment.section_blob makes one over a section. ``size`` is in bytes;
-    ``id`` is None until `publish`. The system frees the shared memory when the last process that maps it ends, even by
+    ``id`` is None until `publish`. The system frees anonymous memory when the last process that maps it ends, even by
     SIGKILL. In a free-threaded interpreter `data` stays valid until the last reference to the Blob is gone.
     """
 
@@ -127,7 +127,7 @@ cdef class Blob:
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
     def publish(self, str backing, directory=None, name=None):
-        """Moves the bytes into sealed memory ("anonymous") or into a new file of `directory`. Does nothing for a
+        """Moves the bytes into sealed memory ("anonymous") or into a new file in `directory`. Does nothing for a
         published blob. On OutOfSpaceError or OSError the blob is unchanged."""
         cdef rs_segment_writer writer
         cdef rs_segment out

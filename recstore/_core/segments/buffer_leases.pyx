@@ -15,7 +15,7 @@ cdef class Owner:
 
 @cython.no_gc_clear  # __dealloc__ needs the owner, which the garbage collector would clear
 cdef class Lease:
-    """A read-only buffer that keeps its owner alive. Python code cannot make it."""
+    """A read-only buffer that keeps its owner alive. Python code cannot make one."""
 
     cdef Owner owner
     cdef const uint8_t *data

@@ -62,8 +62,8 @@ cdef int verify_segment(Segment segment, limits) except -1:
 
 
 cdef int verify_values(StoreReader reader) except -1:
-    """Makes the Program of each tree, with its dict keys. Where only decoding can find an error, also decodes every
-    record of a block and every entry of a table."""
+    """Makes the Program of each tree, with its dict keys. If a tree `needs_decoding`, also decodes every record and
+    every table entry of the tree."""
     cdef rs_store *store = reader.store
     cdef const rs_block *block
     cdef const rs_table *table
@@ -76,7 +76,7 @@ cdef int verify_values(StoreReader reader) except -1:
         if table.kind != RS_FMT_TABLE_VALUES:
             continue
         program_of(table.tree, reader.reader, reader.programs)
-        for i in range(table.block.n_records if is_opaque(table.tree) else 0):
+        for i in range(table.block.n_records if needs_decoding(table.tree) else 0):
             PyErr_CheckSignals()
             try:
                 reader.get_entry(table, <uint32_t>i)
@@ -87,7 +87,7 @@ cdef int verify_values(StoreReader reader) except -1:
         block = &store.blocks[number]
         tree = &store.trees[block.tree]
         program_of(tree, reader.reader, reader.programs)
-        if not is_opaque(tree):
+        if not needs_decoding(tree):
             continue
         for i in range(block.first_record, block.first_record + block.n_records):
             PyErr_CheckSignals()
@@ -98,7 +98,7 @@ cdef int verify_values(StoreReader reader) except -1:
     return 0
 
 
-cdef bint is_opaque(const rs_tree *tree):
+cdef bint needs_decoding(const rs_tree *tree):
     """Whether values of a tree can have errors that only decoding finds."""
     cdef uint32_t k
     for k in range(tree.n_nodes):

@@ -1,9 +1,9 @@
 """Lock files. A lock file exists while a process holds its lock, for instance to build a named store or to fetch files
 into a cache. Its content informs waiting processes.
 
-Opening and locking are one C call, and deallocation releases a Lock, so a KeyboardInterrupt never leaves a lock behind.
-A forked child closes all Locks at once (rs_os_open_lock). Otherwise it would share them with its parent, and other
-processes would wait for a child that outlives its killed parent.
+No Python code runs between opening and locking, and deallocation releases a Lock, so a KeyboardInterrupt never leaves a
+lock behind. A forked child closes all Locks at once (rs_os_open_lock). Otherwise it would share them with its parent,
+and other processes would wait for a child that outlives its killed parent.
 """
 
 
@@ -35,7 +35,7 @@ cdef class Lock:
         self.drop()
 
     cpdef attempt(self):
-        """Tries to lock again without waiting, and returns the new state."""
+        """Tries to lock without waiting, and returns the new state."""
         cdef rs_error err
         cdef rs_bool named
         cdef rs_status status = rs_os_try_lock(self.core.fd, self.encoded, &named, &err)
@@ -56,7 +56,7 @@ cdef class Lock:
         return os.pread(self.core.fd, MOST_CONTENT, 0)
 
     def write(self, bytes content):
-        """Sets the content. Returns False if that fails. The caller goes on, because the content only informs."""
+        """Sets the content. Returns False if that fails; the content only informs, so the caller can go on."""
         try:
             if os.fstat(self.core.fd).st_nlink > 1:
                 return False  # since the lock was opened, another user of the folder has linked a file of ours here
@@ -85,18 +85,18 @@ cdef class Lock:
 
 
 def unlink_unused(path, judged=None):
-    """Removes a file of this user that no process has locked. Returns whether it did. With `judged`, an earlier result
-    of os.lstat, keeps a file that was replaced or modified since."""
+    """Removes a file of this user that no process has leased or locked. Returns whether it did. With `judged`, an
+    earlier result of os.lstat, keeps a file that was replaced or modified since."""
     cdef rs_error err
     cdef rs_bool removed
-    cdef rs_os_judged expected
+    cdef rs_os_removable expected
     encoded = encode_path(path)
     if judged is None:
         check_path(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err, path)
     else:
         expected.device, expected.inode = judged.st_dev, judged.st_ino
         expected.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns
-        check_path(rs_os_unlink_judged(encoded, &expected, &removed, &err), &err, path)
+        check_path(rs_os_unlink_removable(encoded, &expected, &removed, &err), &err, path)
     return bool(removed)
 
 

@@ -75,8 +75,8 @@ cdef class SavedIndex:
         return whole if rows is None else whole.indexed(rows, 0, self.core.width, <Py_ssize_t>self.core.n_records)
 
     cdef Records proof(self):
-        """The keys at the rows of `rows_of`, which a lookup must compare. None for trusted bytes, after a deep check,
-        and for INDEX_RECORDS if each entry has one record."""
+        """The keys that lookups must compare, as Records; `rows_of` finds the rows of an entry. None for trusted bytes,
+        after a deep check, and for INDEX_RECORDS if each entry has one record."""
         reader = self.segment.reader_
         if reader is None or reader.trusted or self.segment.verified:
             return None
@@ -86,7 +86,8 @@ cdef class SavedIndex:
         return Records()._set(rows, FieldProjection(self.path()))
 
     cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1:
-        """The rows of `proof` for an entry, without its first record, which the lookup has compared."""
+        """Sets the bounds of an entry's rows in `proof`. Leaves out the first record of a group, which the lookup has
+        compared."""
         cdef rs_error err
         self.segment.require_open()
         if self.core.kind == RS_FMT_SAVED_RECORDS:
@@ -98,7 +99,7 @@ cdef class SavedIndex:
 
 
 def saved_indexes(Segment segment):
-    """The SavedIndexes of a segment, except kinds of later versions. Takes constant time."""
+    """The SavedIndexes of a segment, except kinds of later versions. Takes constant time per index."""
     cdef SavedIndex index
     cdef rs_error err
     cdef rs_status status
@@ -126,7 +127,7 @@ def saved_index(Segment segment, number):
 
 
 cdef bytes path_bytes(Path path):
-    """The path as an `any` value. Raises EncodeError for a key that cannot be stored, ValueError for a long path."""
+    """The path as an `any` value. Raises EncodeError for a key that is not plain, ValueError for too long a path."""
     dumped = dump(path.names)
     if len(dumped) != 2 or dumped[1]:
         raise errors.EncodeError(f"an index by {str(path)!r:.60} cannot be saved: a key in it is not a plain value")
@@ -155,7 +156,7 @@ def find_saved(Segment segment, unsigned kind, Path path):
 # ---- Writing ----
 
 cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes) except -1:
-    """Adds indexes, each `(kind, Path)`, to the whole segment in a writer. `source` maps the bytes of the segment.
+    """Adds indexes, each `(kind, Path)`, to the complete segment in a writer. `source` maps the bytes of the segment.
     Skips indexes that the segment has. After an error the caller must abort the writer."""
     cdef rs_extension extension
     cdef rs_error err
@@ -180,7 +181,7 @@ cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes)
 
 cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path path) except -1:
     """Makes an index by the rules of index_by and group_by, and appends it. Raises the exceptions of reading and
-    hashing the keys."""
+    hashing the keys, and ValueError for an index over a limit."""
     cdef rs_saved_index_parts parts
     cdef rs_error err
     cdef rs_status status
@@ -202,7 +203,8 @@ cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path 
 
 
 cdef tuple record_numbers(KeyGroups groups, unsigned kind):
-    """`(bytes, in_order)`: the record numbers of a saved index."""
+    """`(bytes, in_order)`: the record numbers of a saved index. If `in_order`, the records of the entries are
+    0, 1, 2, ..., and the bytes leave them out."""
     cdef unsigned width = 4 if groups.n <= 0xFFFFFFFF else 8
     if kind == RS_FMT_SAVED_GROUPS:
         starts, rows = groups.rows(width, True)
@@ -293,20 +295,20 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
     return 0
 
 
-cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t own, key,
+cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t own_entry, key,
                             uint64_t h, uint64_t *steps, dict hashes) except -1:
-    """Like verify_place of a mapping, but `hashes` has the hashes by record."""
+    """Like verify_place, for a saved index; `hashes` has the hashes by record."""
     cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
     cdef uint64_t entry, record, last
     cdef rs_error err
-    own_hash = hash_of(key, "saved index: entry", own)
+    own_hash = hash_of(key, "saved index: entry", own_entry)
     while True:
         PyErr_CheckSignals()
         check(rs_key_probe_next_counted(&index.keys, &probe, &entry, steps, &err), &err)
-        if entry == own:
+        if entry == own_entry:
             return 0
         if entry == RS_NOWHERE:
-            raise errors.CorruptError(f"saved index: entry {own} cannot be found by its key")
+            raise errors.CorruptError(f"saved index: entry {own_entry} cannot be found by its key")
         if self.core.kind == RS_FMT_SAVED_RECORDS:
             check(rs_saved_index_records(&self.core, entry, &record, &last, &err), &err)
         else:
@@ -315,4 +317,4 @@ cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader,
         if record not in hashes:
             hashes[record] = hash_of(key_of_record(reader, path, record), "saved index: record", record)
         if hashes[record] == own_hash and key_of_record(reader, path, record) == key:
-            raise errors.CorruptError(f"saved index: entry {own} has the key of entry {entry}")
+            raise errors.CorruptError(f"saved index: entry {own_entry} has the key of entry {entry}")

@@ -82,7 +82,8 @@ cdef class MappedShards:
         return segment
 
     cdef inline int trim(self) except -1:
-        """Unmaps shards if too many are mapped. Called after opening a shard, and after a read that held some."""
+        """Unmaps shards if too many, or too many bytes, are mapped. Called after opening a shard, and after a read that
+        held some."""
         if not FREE_THREADED and (self.n_mapped > self.most_shards or 0 < self.most_bytes < self.mapped_bytes):
             self.make_room()
         return 0
@@ -140,7 +141,7 @@ cdef class MappedShards:
         with cython.critical_section(self):
             set_flag(&self.closed_)
         for segment in list(self.segments_by_shard.values()):
-            segment.close()  # opened while the others were closed
+            segment.close()  # also closes shards opened in the meantime
 
 
 cdef class Shards:
@@ -258,7 +259,8 @@ cdef class Shards:
 
     def known_leaves(self):
         """The leaves that show the fields of the records. These are the leaves of all shards, or of 4,096 shards at
-        equal distances. A lazy set has the leaves of its open shards; if none is open, it opens the first shard."""
+        equal distances. A lazy set has the leaves of its open shards; if none is open, it opens the first shard
+        with records."""
         cdef Py_ssize_t i, n_leaves = min(self.n, KNOWN_LEAVES)
         if not getattr(self.opener, "lazy", False):
             return [(self.segment(i * self.n // n_leaves), self.store) for i in range(n_leaves)]

@@ -25,7 +25,7 @@ cdef class Segment(Owner):
     cdef readonly bint strict  # records are watched (strict.pyx)
     cdef readonly LiveSample sample  # for a large store with `strict`; else None
     cdef bint views_  # reader_ has arrays="view"
-    cdef dict section_blobs  # part -> a weak reference to the Blob over these bytes
+    cdef dict section_blobs  # part -> a weak reference to the Blob over its bytes
     cdef readonly dict content_hashes  # number of a store -> its content hash
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
@@ -41,7 +41,7 @@ cdef class Segment(Owner):
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store) noexcept
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size)
-    cdef list listed(self, int number, list (*list_them)(rs_store *))
+    cdef list read_list(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2

@@ -17,7 +17,7 @@ OURS = 2**64 - 1, 2**64 - 1
 @cython.no_gc_clear  # __dealloc__ needs path, which the garbage collector would clear
 @cython.final
 cdef class Segment(Owner):
-    """A mapped, read-only segment. Made by Builder.finish, open_path, open_named, adopt_fd or copy_segment, never
+    """A mapped, read-only segment. Made by a builder's `finish`, open_path, open_named, adopt_fd or copy_segment, never
     directly. Safe to read from several threads.
 
     Attributes:
@@ -208,19 +208,19 @@ cdef class Segment(Owner):
         return out
 
     def trees(self, int number=0):
-        """For each tree of a store a list of its nodes by number, empty for an unused tree. A node is `(kind, param,
+        """A list for each tree of a store: its nodes by number, or nothing for an unused tree. A node is `(kind, param,
         fixed, children, size, bits, aux, flags, count)`."""
-        return self.listed(number, list_trees)
+        return self.read_list(number, list_trees)
 
     def tables(self, int number=0):
         """`(entries, heap bytes, tree)` of each table of a store; `tree` is None for a symbol table."""
-        return self.listed(number, list_tables)
+        return self.read_list(number, list_tables)
 
     def blocks(self, int number=0):
         """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
-        return self.listed(number, list_blocks)
+        return self.read_list(number, list_blocks)
 
-    cdef list listed(self, int number, list (*list_them)(rs_store *)):
+    cdef list read_list(self, int number, list (*list_them)(rs_store *)):
         self.store_records(number)
         self.enter()
         try:
@@ -275,8 +275,8 @@ cdef class Segment(Owner):
 
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size):
         """The Blob over bytes of this segment, closed by `release`. See Blob.part."""
-        known = self.section_blobs.get(part)
-        cdef Blob blob = None if known is None else known()
+        reference = self.section_blobs.get(part)
+        cdef Blob blob = None if reference is None else reference()
         if blob is None:
             blob = Blob.__new__(Blob)
             blob.section_of = self
@@ -415,8 +415,8 @@ cdef class Segment(Owner):
         self.open_ = False
         self.sample = None
         self.programs.clear()  # breaks a reference cycle
-        for known in self.section_blobs.values():
-            blob = known()
+        for reference in self.section_blobs.values():
+            blob = reference()
             if blob is not None:
                 (<Blob>blob).data = NULL
         if self.is_mapping:
@@ -526,8 +526,8 @@ cdef object in_record(error, Segment segment, int store, uint64_t index):
     if type(error) not in RECORD_ERRORS:
         return error
     text = error.args[0] if error.args else ""
-    named = type(error)(f"{'record' if store == 0 else 'key'} {index}: {text}")
-    return named if segment is None else errors.of_file(named, segment.file())
+    new_error = type(error)(f"{'record' if store == 0 else 'key'} {index}: {text}")
+    return new_error if segment is None else errors.of_file(new_error, segment.file())
 
 
 cdef int name_record(Segment segment, int store, uint64_t index, rs_status status, rs_error *err) except -1:

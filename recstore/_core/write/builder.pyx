@@ -35,7 +35,7 @@ cdef class SegmentBuilder:
             check(rs_pipeline_open(&self.pipeline, min(threads, RS_PIPELINE_THREADS), &err), &err)
 
     cdef void close_stores(self) noexcept nogil:
-        """Frees the builders of the core. Each kind of builder has its own."""
+        """Frees the builders of the core. Each subclass overrides this."""
 
     @cython.final
     cdef inline int require_active(self) except -1:
@@ -174,7 +174,7 @@ cdef class Builder(SegmentBuilder):
         flush_block(&self.builder, wait, self.saved)
 
     def annotate(self, uint64_t pairs, bytes content):
-        """Appends pairs to the LABEL section: their number and bytes, as Label.pack returns them."""
+        """Appends pairs to the LABEL section: their number and bytes, as attributes.pack returns them."""
         self.require_active()
         before = self.label or (0, b"")
         self.label = before[0] + pairs, before[1] + content

@@ -76,8 +76,8 @@ cdef bint put_array(encode_state *out, object value) except -1:
 
 
 cdef int put_extended(encode_state *out, object value, int depth) except -1:
-    """Stores a value of another type as an ext value, as recstore.values.ext_types describes it. Raises _Unsupported
-    for a type without a description."""
+    """Stores a value as an ext value, as recstore.values.ext_types describes it, or pickled if the writer allows that.
+    Raises _Unsupported if neither is possible, EncodeError if the writer refuses a part of the value."""
     extended = hooks.module("ext_types")
     writer = None if out.writer == NULL else <object>out.writer
     if type(value) is Record:
@@ -106,7 +106,7 @@ cdef int put_described(encode_state *out, tuple described, int depth) except -1:
     head[0] = RS_FMT_TAG_EXT
     head[1] = code
     put_bytes(out.raw, head, 2)
-    encode_put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count for the depth
+    encode_put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count toward the depth
     is_set = code == RS_FMT_EXT_SET or code == RS_FMT_EXT_FROZENSET
     out.within_key += is_set
     encode_put(out, payload, depth)

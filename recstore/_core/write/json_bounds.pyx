@@ -60,7 +60,7 @@ cdef class JsonBounds:
 
     def split(self, buffer, size_t first, size_t start, size_t end):
         """Scans buffer[start:end] up to the end of the container. Returns the texts of the elements that end there, as
-        a list of bytes; the member of an object is in braces. `first`, at or before `start`, is the offset at which the
+        a list of bytes, each member of an object in braces. `first`, at or before `start`, is the offset at which the
         first element begins. Raises JsonError."""
         cdef Py_buffer view
         if first > start:

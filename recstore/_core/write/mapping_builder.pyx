@@ -81,7 +81,7 @@ cdef class MappingBuilder(SegmentBuilder):
         self.append_pairs(packed_keys, packed_values, first)
 
     cdef int append_pairs(self, bytes packed_keys, bytes packed_values, uint64_t first) except -1:
-        """Adds the pairs of a parcel from number `first` on. Their hashes are already there."""
+        """Adds the pairs of a parcel, numbered from `first`. `self.hashes` already has their hashes."""
         cdef rs_parcel_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys

@@ -124,7 +124,7 @@ cdef class ListEncoder:
                 send()
 
     def take(self):
-        """The arguments of Builder.append_parcel for the records since the last call; None if there are none."""
+        """The arguments of Builder.append_parcel for the records in the parcel, now empty; None without records."""
         if rs_parcel_size(&self.parcel) == 0:
             return None
         return (pack_parcel(&self.parcel),)
@@ -247,7 +247,7 @@ cdef class PairEncoder:
 
     cdef tuple new_hashes(self):
         """The hashes of the pairs since the last call, and a list of the opaque keys among them. Its items are
-        `(number among these pairs, number of the key's first pair among all, key)`; the key is None after its first
+        `(number among these pairs, number of the key's first pair in the shard, key)`; the key is None after its first
         pair. The building process resolves the list."""
         out = self.hashes.since(self.n_sent), self.opaque
         self.n_sent = self.hashes.n
@@ -255,8 +255,8 @@ cdef class PairEncoder:
         return out
 
     def take(self):
-        """The arguments of MappingBuilder.append_parcel for the pairs since the last call, the last argument as in
-        new_hashes; None without pairs."""
+        """The arguments of MappingBuilder.append_parcel for the pairs in the parcels, now empty, the last argument as
+        in new_hashes; None without pairs."""
         if self.builder is not None or self.hashes.n == self.n_sent:
             return None
         return pack_parcel(&self.keys), pack_parcel(&self.values), *self.new_hashes()
