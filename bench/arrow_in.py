@@ -130,7 +130,7 @@ def ready(quick):
 
 
 def job(path, batch_bytes):
-    """One row: the peak memory of a build from a stream of batches, above the memory before it."""
+    """One row: the peak memory of a build from a stream of batches, beyond the memory before it and the store."""
     import pyarrow
 
     import recstore

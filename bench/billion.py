@@ -1,7 +1,7 @@
 """The suite `billion`, which runs only by name: 10^9 paths on one machine, generated during the build.
 
 It takes ten minutes and 4 GB of memory; `--most N` changes the number of paths. It has no rivals, because none can hold
-this many paths in the memory of such a machine.
+this many paths in a few GB.
 """
 
 import array
@@ -23,8 +23,7 @@ _STEPS = bytes(1 + byte % 20 for byte in range(256))
 
 
 def paths(count):
-    """An iterator over paths like those of `scale.paths`, in C, because a generator in Python takes twice as long as
-    the build."""
+    """Iterates in C over paths like those of `scale.paths`: a Python generator takes twice as long as the build."""
     synsets = sorted(random.Random(data.SEED).sample(range(1_440_764, 15_075_141), _FOLDERS))
     return itertools.chain.from_iterable(
         _folder(synset, count * (place + 1) // _FOLDERS - count * place // _FOLDERS)

@@ -36,7 +36,7 @@ def sizes(dataset, log):
     rows, absent = [], {}
     for rival in rivals.every():
         if rival in (rivals.Resident, rivals.ManagerList):
-            continue  # no bytes of their own
+            continue  # they have no nbytes
         log(f"{dataset.name}: building {rival.name}")
         try:
             container, seconds = build(rival, records, 500)

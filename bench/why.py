@@ -169,7 +169,7 @@ def _name(keys):
 
 def _hint(seen):
     names = ", ".join(str(name) for name in list(seen.names)[:20])
-    return f"; they have {names}" if names else "; they are not dicts"
+    return f"; they have {names}" if names else "; they have no keys"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A job as large as one in a public report: 7.65 million paths, 12 ranks with 16 workers each.
 
 The report is https://github.com/mlcommons/storage/issues/449: in a storage benchmark, each rank lists the files and
-sends the list to its workers. The job is the same as in the suite `ranks` (../ranks.py). A list of this size does not
-fit a small machine, so one rank with two workers is measured and extrapolated.
+sends the list to its workers. The job is the same as in the suite `ranks` (../ranks.py). With a list, the job
+does not fit a small machine, so one rank with two workers is measured and extrapolated.
 """
 
 import memory_jobs
@@ -19,7 +19,7 @@ def measure(method, quick):
     arguments = {"source": "listing", "path": path, "count": count, "method": method}
     rows = []
     jobs = [("stub", rank_count, worker_count), ("recstore", rank_count, worker_count)]
-    if method == "spawn":  # under fork, pages of a list are copied gradually during an epoch
+    if method == "spawn":  # under fork, a worker copies only the pages that it reads
         jobs.append(("list", 1, 2))
     for container, ranks_run, workers_run in jobs:
         row = memory_jobs.start("ranks", container=container, ranks=ranks_run, workers=workers_run, **arguments)
@@ -33,7 +33,7 @@ def measure(method, quick):
 
 
 def extrapolated(row, rank_count, worker_count):
-    """The bytes of a list in all ranks and workers, extrapolated from one rank and its workers."""
+    """The memory of all ranks and workers with a list, extrapolated from one rank and its workers."""
     if row["rank_uss_max"] is None or row["worker_uss_max"] is None:
         return None
     return rank_count * (row["rank_uss_max"] + worker_count * row["worker_uss_max"])

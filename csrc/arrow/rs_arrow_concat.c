@@ -118,7 +118,7 @@ static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body,
     return RS_OK;
 }
 
-/* Repeats a part of the text that begins at `begin`: `size` bytes from offset `from`. */
+/* Appends again `size` bytes at offset `from` of the text that begins at `begin`. */
 static rs_status put_again(target *self, size_t begin, size_t from, size_t size, rs_error *err) {
     RS_TRY(reserve(self, size, err));
     memcpy(self->to, self->out->data + begin + from, size);

@@ -1,5 +1,5 @@
-/* rs_entries.h: caches the entries of value tables for column reads and gathers. Many records refer to one entry, so
- * each entry is read once: as a number, as UTF-8, or as another value. */
+/* rs_entries.h: caches the entries of value tables for column reads, gathers and Arrow export. Many records refer to
+ * one entry, so each entry is read once: as a number, as UTF-8, or as another value. */
 #pragma once
 
 #include "read/rs_utf8.h"
@@ -61,8 +61,8 @@ RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* Returns the slot of a node in `bound`. Records in random order come from blocks of many trees, each with its own
- * node. */
+/* Returns the slot of a node in `bound`. There are many slots, as random reads alternate between trees with nodes of
+ * their own. */
 static inline size_t rs_entries_slot(const rs_node *node) {
     return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
 }

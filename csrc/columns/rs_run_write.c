@@ -81,7 +81,7 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
         if (base != 0 || size == 8) return false;
         least = -(int64_t)(max_stored / 2) - 1, greatest = (int64_t)(max_stored / 2);
     } else {
-        uint64_t room = (uint64_t)INT64_MAX - base; /* exact if base is not negative; else there is more room */
+        uint64_t room = (uint64_t)INT64_MAX - base; /* exact; above INT64_MAX if base is negative */
         greatest = signed_base < 0 || max_stored <= room
                        ? (int64_t)(base + (signed_base < 0 && max_stored > (uint64_t)INT64_MAX ? 0 : max_stored))
                        : INT64_MAX;
@@ -333,14 +333,14 @@ rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, un
                                uint8_t *to, uint64_t *written, rs_error *err) {
     const size_t size = rs_dtype_bytes(dtype);
     uint64_t index[RS_FMT_ARRAY_NDIM] = {0}, at = 0;
-    uint64_t steps[RS_FMT_ARRAY_NDIM]; /* the distance in Fortran order of adjacent items of a dimension */
+    uint64_t steps[RS_FMT_ARRAY_NDIM]; /* for each dimension: the step in Fortran order to the next item */
     scratch->size_bytes = 0;
     *written = 0;
     if (self->n == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(scratch, (size_t)self->n * size, err));
     *written = self->width != 0 ? write_narrow(self, self->n, dtype, scratch->data)
                                 : write_items(self, self->n, dtype, scratch->data);
-    if (*written < self->n) return RS_OK; /* an index in Fortran order identifies the number too */
+    if (*written < self->n) return RS_OK; /* *written stays an index in Fortran order */
     steps[0] = 1;
     for (uint32_t d = 1; d < shape->ndim; d++) steps[d] = steps[d - 1] * shape->dims[d - 1];
     for (uint64_t i = 0; i < self->n; i++) {

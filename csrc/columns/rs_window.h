@@ -17,7 +17,7 @@ typedef struct rs_tree_paths {
     uint32_t *order;  /* the numbers of the fields, in the order of a walk through a record */
     uint32_t n;       /* number of fields */
     uint32_t n_fixed; /* number of leading fields of `order` with fixed bodies, which need no walk */
-    uint64_t from;    /* the first byte of a record that reading a field may load */
+    uint64_t from;    /* the offset of the first byte that reading a field may load */
     uint64_t reach;   /* the end of these bytes; UINT64_MAX for the end of the record */
 } rs_tree_paths;
 
@@ -70,10 +70,10 @@ static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin,
 RS_NODISCARD rs_status rs_source_find_block(const rs_source *self, rs_window_stop *stop, const rs_block **out,
                                             const rs_tree_paths **paths, rs_error *err);
 
-/* Locates the records at positions `begin` to `end` - 1, at most RS_WINDOW_RECORDS, and prefetches their memory unless
- * they are close together. Ends before a record that it cannot locate. If that is the first, self->n is 0 and *stop or
- * the status has the reason. Another thread may change `positions` during the call: each position is loaded once and
- * checked. Errors of rs_source_find_block, and rule 15. */
+/* Locates the records at positions `begin` to `end` - 1, at most RS_WINDOW_RECORDS, and prefetches their memory, except
+ * without `positions` at steps of -8 to 8. Ends before a record that it cannot locate. If that is the first, self->n is
+ * 0 and *stop or the status has the reason. Another thread may change `positions` during the call: each position is
+ * loaded once and checked. Errors of rs_source_find_block, and rule 15. */
 RS_NODISCARD rs_status rs_window_locate(rs_window *self, const rs_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t begin, uint64_t end, rs_window_stop *stop,
                                         rs_error *err);

@@ -22,8 +22,8 @@ typedef struct rs_coded_table {
     uint32_t first, end; /* its entries have the numbers first to end - 1 among the node's entries */
 } rs_coded_table;
 
-/* The tables of one dict-coded node. The tree owns it. The fields for a read are adjacent: a store of many blocks has
- * many of these structs, and few of them are in the caches. */
+/* The tables of one dict-coded node. The tree owns it. The fields that a read uses are adjacent, because a
+ * large store has many of these structs, few of them in CPU caches. */
 typedef struct rs_dict_coded {
     uint32_t n_tables;
     uint32_t count; /* the number of entries of all tables, equal to the count of the node */
@@ -48,7 +48,7 @@ RS_NODISCARD RS_INLINE rs_status rs_dict_coded_find(const rs_node *node, uint64_
     const rs_coded_table *at = node->coded->at;
     if (RS_UNLIKELY(i >= node->coded->count)) {
         (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict-coded number has no entry");
-        return RS_E_FMT_VALUE; /* a literal tells the compiler that the outputs are set on success */
+        return RS_E_FMT_VALUE; /* a literal shows the compiler that this is never RS_OK */
     }
     while (i >= at->end) at++;
     *table = at->table;

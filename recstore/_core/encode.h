@@ -11,8 +11,8 @@
 #include "base/rs_buffer.h"
 #include "plan/rs_scan.h"
 
-/* The keys of the dicts written so far, as a prefix tree. A node is the sequence of keys from the first key to its own,
- * so that most dicts need no hashing of keys. Each place in the records has its own tree, where a dict nearly always
+/* The keys of the dicts written so far, as a prefix tree. A node stands for the keys up to its own and keeps their
+ * hash, so most dicts need no hashing of keys. Each place in the records has its own tree, where a dict nearly always
  * has the keys of the previous dict. */
 typedef struct encode_key {
     PyObject *key;              /* owned; NULL when the key is not a str, and in the root of a tree */
@@ -58,6 +58,7 @@ int encode_put(encode_state *self, PyObject *value, int depth);
 
 /* ---- Implemented in encode.pyx and codec.pyx ---- */
 
-/* Appends a value that is too deep or that encode.c cannot write. May call Python code and encode_put. */
+/* Appends a value that encode.c cannot write; raises for a container that is too deep. May call Python code and
+ * encode_put. */
 int encode_other(encode_state *self, PyObject *value, int depth);
 int codec_raise(rs_error *err);

@@ -1,5 +1,4 @@
-"""Monitors the memory of a job: its labelled processes over time, the classes of its memory, and a log that survives
-the job.
+"""Monitors the memory of a job over time, by labelled process and by class, in a log that survives the job.
 
 `recstore monitor` and recstore.MemoryMonitor use this package. `import recstore` does not load it.
 """

@@ -59,7 +59,7 @@ class MemoryMonitorCallback(Callback):  # type: ignore[misc]
         if self.monitor is None:
             log = None if self._log is None else self._log.replace("{rank}", str(trainer.global_rank))
             self.monitor = MemoryMonitor(log=log, **self._options)
-        self.monitor.start()  # another `fit` continues the log
+        self.monitor.start()  # another `fit` appends to the log
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Mark the epoch."""

@@ -132,7 +132,7 @@ class Proc:
         return {name: value for name, equals, value in pairs if equals}
 
     def rollup(self, pid: int) -> dict[bytes, int]:
-        """{name: bytes} of /proc/PID/smaps_rollup; empty for a process without memory."""
+        """{name: bytes} of /proc/PID/smaps_rollup. Raises OSError for a process without memory."""
         # The first line has six words. Each other line has a name, a number and its unit.
         words = self.read_line(f"{pid}/smaps_rollup").split()
         return {name[:-1]: int(size) * 1024 for name, size in zip(words[6::3], words[7::3])}
@@ -170,7 +170,7 @@ class Proc:
         return descriptors
 
     def open_files(self, pid: int) -> int | None:
-        """The number of open files of a process; None before Linux 6.2."""
+        """The number of open files of a process; None if it is 0, or before Linux 6.2."""
         return os.stat(f"{self.root}/{pid}/fd").st_size or None
 
 
@@ -213,8 +213,8 @@ def _field(chunk: bytes, name: bytes) -> int:
 
 
 class Member:
-    """A process of the job. `owner` is the member that started it, even if that member has ended, or else the root; it
-    is None for the root itself.
+    """A process of the job. `owner` is the member that started it, which may have ended; the root if unknown; None
+    for the root itself.
 
     labels.py and sampler.py set the labels and readings.
     """
@@ -254,7 +254,7 @@ class Tree:
         without: pids that are never members, such as the monitor's.
         reaper: the pid of the process that becomes the parent of the job's orphans (see PR_SET_CHILD_SUBREAPER). Its
             children are members. With None, a member that becomes an orphan stays a member, and another orphan joins if
-            it is in the process group of a past or present member and younger than the root.
+            process 1 adopted it, its process group has or had a member, and it is younger than the root.
     """
 
     def __init__(self, proc: Proc, root: int, without: Iterable[int] = (), reaper: int | None = None) -> None:
@@ -345,6 +345,6 @@ class Tree:
             return True
         if self._reaper is not None:
             return stat.parent == self._reaper
-        # An orphan, adopted by process 1. A script started by process 1 that started the root has the same parent and
-        # group, but is older than the root.
+        # An orphan, adopted by process 1. The script that started the root may have this parent and group too, but is
+        # older than the root.
         return stat.parent == 1 and stat.group in self._groups and stat.start > self._began  # type: ignore[operator]

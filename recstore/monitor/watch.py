@@ -1,8 +1,8 @@
 """The loop of the monitor: takes samples at an interval, notices the end of a process at once, and writes entries.
 
 The pidfd of a process becomes readable when the process ends. The loop polls pidfds between samples, so it can read the
-exit status of a worker while it is a zombie. Since Linux 6.15 the kernel reports it even after the parent has
-collected it.
+exit status of a worker while it is a zombie. Since Linux 6.15 this also works after the parent has collected
+the status.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Watch:
         """Write the entry of kind end. `status` is the status of the job's first process; None if unknown."""
         self.catch_up()
         code, name = outcome(status)
-        # The kernel counts a kill after the last sample of the killed process.
+        # The counter of kills rises only after the last sample of the killed process.
         cgroup = self.sampler.cgroup_now()
         self.write({"kind": "end", "t": time.time(), "exit": code, "signal": name, "cgroup": cgroup})
         for fd in list(self._pidfds):

@@ -1,9 +1,9 @@
-"""The fetching process: `python -m recstore.remote.fetch_process`. It is always freshly executed, so its network
-clients never cross a fork.
+"""The fetching process, which fetch_client.py starts. It is always freshly executed, so its network clients never
+cross a fork.
 
 It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
-limit), arguments)`. The storage is a nested pickle. Folder and limit are None for requests without a cache:
+limit), arguments)`. The storage is a nested pickle. Requests without a cache have None as folder and limit. Methods:
 
     number, "fetch", pairs       answers None when the cache has all these objects
     None, "hint", pairs          prefetches these objects, without an answer
@@ -12,8 +12,8 @@ limit), arguments)`. The storage is a nested pickle. Folder and limit are None f
 A pair is `(name, size in bytes)`, or `(name, None, maximum size)` if the size is unknown.
 
 The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. The
-process ends when its standard input ends, when its parent changes, or when it is idle for a while. It then removes
-unfinished files.
+process removes unfinished files and ends when a pipe to its parent is closed, when its parent changes, or when it is
+idle for a while.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Server:
         self.busy = 0  # pending and running jobs
 
     def take(self, number: int | None, method: str, target: Target, arguments: Sequence[Any]) -> None:
-        """Starts to work on a request."""
+        """Starts working on a request."""
         with self._lock:
             if method not in ("fetch", "hint"):
                 self._put(_Job(_Batch(number, 1), self._call, number, method, target[0], arguments))
@@ -235,8 +235,8 @@ class Server:
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error, without traceback and causes, if its class is expected and it can be pickled; else a RemoteError with
-    its text. Changes the error."""
+    """Returns the error if its class is expected and it can be pickled; else a RemoteError with its text. Removes the
+    traceback and the causes from the error itself."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     if isinstance(error, (Error, OSError, ImportError, ValueError, TypeError, MemoryError)):
         try:
@@ -273,33 +273,33 @@ class Messages:
 
 
 def main() -> None:
-    """Serves the parent until it ends. Never returns."""
+    """Serves the parent until the process ends. Never returns."""
     if sys.stderr is None:  # closed in the parent
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    asks, answers, parent = os.dup(0), os.dup(1), os.getppid()
+    requests_fd, answers_fd, parent = os.dup(0), os.dup(1), os.getppid()
     os.dup2(2, 1)  # text that a library prints must not mix with the answers
-    messages, last, sending = Messages(), time.monotonic(), threading.Lock()
+    messages, last_active, send_lock = Messages(), time.monotonic(), threading.Lock()
 
     def send(*answer: object) -> None:
         data = memoryview(pack(answer))
         try:
-            with sending:
+            with send_lock:
                 while data:
-                    data = data[os.write(answers, data) :]
+                    data = data[os.write(answers_fd, data) :]
         except OSError:
             server.end()
 
     server = Server(send)
     while True:
-        ready, _, _ = select.select([asks], [], [], 1.0)
+        ready, _, _ = select.select([requests_fd], [], [], 1.0)
         if server.busy:
-            last = time.monotonic()
-        data = os.read(asks, 1 << 20) if ready else b""
-        is_idle = not ready and time.monotonic() - last > IDLE
+            last_active = time.monotonic()
+        data = os.read(requests_fd, 1 << 20) if ready else b""
+        is_idle = not ready and time.monotonic() - last_active > IDLE
         if os.getppid() != parent or is_idle or ready and not data:
             server.end()
         for message in messages.add(data):
-            last = time.monotonic()
+            last_active = time.monotonic()
             server.take(*message)
 
 

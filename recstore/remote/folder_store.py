@@ -77,7 +77,7 @@ class PosixStorage(Storage):
             return self._publish(data, lambda temporary: self._link(temporary, self.path(name)))
 
     def _publish(self, source: Source, finish: Callable[[str], _T]) -> _T:
-        """Writes a temporary file, calls `finish` with its path, and removes the file if `finish` has not."""
+        """Writes a temporary file and returns `finish(path)`. Removes the file if `finish` has left it at that path."""
         os.makedirs(self.url, exist_ok=True)
         temporary = temporary_beside(os.path.join(self.url, "x"))
         try:
@@ -145,10 +145,13 @@ class PosixStorage(Storage):
         except SegmentNotFoundError:
             return
         for entry in matching:
-            with contextlib.suppress(FileNotFoundError):  # another process removed it
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode):
-                    yield entry.name, status.st_size, status.st_mtime
+            try:
+                with _errors(entry.path, "list"):
+                    status = entry.stat(follow_symlinks=False)
+            except SegmentNotFoundError:  # another process removed it
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield entry.name, status.st_size, status.st_mtime
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:

@@ -1,9 +1,9 @@
 """Objects in file systems that fsspec supports and obstore does not, such as hdfs, sftp or memory.
 
-fsspec has no conditional put. On hdfs, a commit moves a file to a free name, which only one writer can do. Elsewhere it
-opens a file with mode "xb", which fails if the name exists. File systems without this mode accept no commits. A writer
-killed while it writes such a file leaves a truncated manifest. Readers refuse it and gc does not recognize it: remove
-it by hand.
+fsspec has no conditional put. On hdfs and viewfs, a commit moves a file to a free name, which only one writer can do.
+Elsewhere a commit opens a file with mode "xb", which fails if the name exists. File systems without this mode accept no
+commits. A writer killed while it writes such a file leaves a truncated manifest. Readers, writers and gc refuse it:
+remove it by hand.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FsspecStorage(Storage):
         except FileNotFoundError:
             raise absent(where) from None
         except Exception as error:  # each file system has its own exceptions
-            # Not chained, because a traceback would show secrets in the original error.
+            # Not chained, because the original error may contain secrets.
             text = without_secrets(f"{type(error).__name__} {error}", self.options)
             raise RemoteError(f"cannot {verb} {where}: look at the reason ({text:.400})", url=where) from None
 
@@ -78,7 +78,7 @@ class FsspecStorage(Storage):
         return self._do("write", name, lambda system, path: _create(self, system, path, data))
 
     def _put(self, system: Any, path: str, source: Source, replaces: bool) -> bool:
-        """Writes a temporary file and moves it to `path`. False if `path` exists and `replaces` is False."""
+        """Writes a temporary file and moves it to `path`. Returns False if `path` exists and `replaces` is False."""
         temporary = f"{path.rpartition('/')[0]}/{TEMPORARY}{os.urandom(8).hex()}.tmp"
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:

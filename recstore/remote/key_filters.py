@@ -45,7 +45,7 @@ _PIECE = 1 << 16  # keys read at once
 _LONGEST = 64  # characters of a bound; longer keys are truncated to keep manifests small
 _LAST = "\U0010ffff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types whose values never equal an object of another kind
+_PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # str and numbers; values of the others equal neither
 
 
 # ---- Making ----
@@ -54,7 +54,7 @@ _PLAIN = (str, int, float, bytes, tuple, bool, type(None))  # types whose values
 def make(segment: native.Segment) -> bytes:
     """The filter of the keys of a mapping's segment. `bound` turns it into the bytes of the object.
 
-    Raises CorruptError for an unreadable segment. Takes about 90 bytes of memory per key.
+    Raises CorruptError for an unreadable segment, ValueError for too many keys. Takes about 90 bytes of memory per key.
     """
     hashes, opaque, seen = array("Q"), 0, 0
     keys = iter(_keys_of(segment))
@@ -152,8 +152,8 @@ def _keys_of(segment: native.Segment) -> native.Records[Any]:
 
 
 def equals_only_its_kind(key: object) -> bool:
-    """Whether a key that is not a str or int can never equal a str or int. An object of a user's class may equal
-    both."""
+    """Whether a key that is neither a str nor a number can never equal a str or int. An object of a user's class may
+    equal both."""
     return type(key) in _PLAIN
 
 

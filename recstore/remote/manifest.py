@@ -1,6 +1,6 @@
 """Manifests list the shard files of a set in order.
 
-A set of shards is a folder or a URL prefix. It only has immutable objects: shard files `<hash>.recs`, named by the
+A set of shards is a folder or a URL prefix. It has only immutable objects: shard files `<hash>.recs`, named by the
 BLAKE2b-160 hash of their content, the key filters `<hash>.keys` of a mapping, and `manifest-<n>.json`, n = 1, 2, 3, ...
 A conditional put of manifest n + 1 commits a change: one of two writers gets the number, and the other loads that
 manifest and applies its change to it. Readers keep the manifest that they opened. A manifest is JSON with a column for
@@ -83,8 +83,8 @@ def number_in(name: str) -> int:
 
 
 class Manifest:
-    """The shard files of a set, in order. `kind` is "list" or "mapping". `hashes` is a list. `sizes` and `counts` are
-    arrays of bytes and records. `bounds` is None or two lists: the lowest and the highest keys.
+    """The shard files of a set, in order. `kind` is "list" or "mapping". `hashes` is a list. The arrays `sizes` and
+    `counts` have the bytes and records of each file. `bounds` is None or two lists: the lowest and the highest keys.
 
     `number` is 0 until the commit. A committed manifest never changes. Safe from several threads.
     """
@@ -194,7 +194,7 @@ class _Parsing:
         self.require(same_records, "the records of its shard files do not add up")
         self.require(manifest.nbytes == head["bytes"] <= _MOST, "the bytes of its shard files do not add up")
         if manifest.fingerprint != head["fingerprint"] and manifest.bounds is not None:
-            manifest.bounds = None  # the fingerprint may omit them: then they are not checked
+            manifest.bounds = None  # an old fingerprint omits the bounds, so nothing checks them
             manifest._settle()
         self.require(manifest.fingerprint == head["fingerprint"], "its fingerprint does not match its content")
         return manifest
@@ -265,7 +265,7 @@ def newest(storage: Storage) -> int:
 
 
 def existing(storage: Storage) -> int:
-    """Like newest, but raises SegmentNotFoundError without a manifest."""
+    """Like newest, but raises SegmentNotFoundError if there is none."""
     number = newest(storage)
     if not number:
         raise SegmentNotFoundError(errno.ENOENT, "no set of shards here: write one, or check the path", storage.url)
@@ -294,8 +294,8 @@ def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base
     changes. If another writer commits first, `change` is called again with its manifest. `base` is the number of the
     expected newest manifest, or 0 for none.
 
-    Raises ConflictError if `base` is given and not the newest; RemoteError; the exceptions of `change`. The change is
-    atomic, also after an error.
+    Raises ConflictError if `base` is given and not the newest; ValueError if the manifest is too large; the errors of
+    `load` and `change`. The commit is atomic, even if it raises.
     """
     turn = occupied = 0  # `occupied` is the highest number known to be used by another writer
     while True:
@@ -337,8 +337,8 @@ def _paused(turn: int) -> int:
 
 
 def _unlisted(storage: Storage, number: int, turn: int) -> Manifest | None:
-    """A manifest whose name exists but is not listed, because a mounted folder may list late. Returns None if the
-    caller should try again. Raises RemoteError if the name exists and does not lead to a manifest."""
+    """Loads a manifest that exists but is not listed yet, as a mounted folder may list late. Returns None if the caller
+    should try again. Raises RemoteError if the name exists but leads to no file."""
     try:
         return load(storage, number)
     except SegmentNotFoundError:

@@ -5,7 +5,7 @@ first call in a child would hang (as in s3fs #914 and litData #686). A forked pr
 fetch_process.py, for its requests.
 
 Objects up to 1 GiB are put in one request, because the parts of a killed upload would stay in the bucket, invisible in
-a listing. A broken GET resumes at the last received byte.
+a listing. A broken GET resumes after the last received byte.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ObjectStorage(Storage):
         return client
 
     def _do(self, verb: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
-        """Returns `act(obstore, client)`. Turns its exceptions into the errors of Storage. Expired credentials are
-        requested once more from the environment or from the provider in the options."""
+        """Returns `act(obstore, client)`. Turns its exceptions into the errors of Storage. If the credentials may
+        have expired, reads them again from the environment or the provider in the options, and tries once more."""
         where = self.url if name is None else self.of(name)
         obstore = _obstore(self.url)
         failures = obstore.exceptions.BaseError, OSError, ValueError
@@ -91,7 +91,7 @@ class ObjectStorage(Storage):
             except TimeoutError:
                 raise  # a signal handler raised it: obstore has its own errors
             except failures as error:
-                # A 403 to a HEAD has no reason.
+                # A 403 answer to HEAD gives no reason, so it may mean an expired token.
                 if again or not re.search("ExpiredToken|status code: 403", str(error)):
                     raise _explained(error, verb, where, self.options) from None
                 again = True
@@ -184,9 +184,9 @@ class ObjectStorage(Storage):
 
     @fork_safe
     def list(self, prefix: str = "") -> Sequence[Listed]:
-        # Stores treat a prefix as a folder, so list from an offset. "manifest-" sorts after the names of up to 100,000
-        # shard files, so the listing skips them. Read it to the end: foreign objects may come in between, and not every
-        # store lists in order.
+        # obstore treats a prefix as a folder, so list from an offset. The names of shard files, perhaps 100,000, sort
+        # before "manifest-", so the listing skips them. Read it to the end: foreign objects may come in between, and
+        # not every store lists in order.
         def scan(obstore: Any, client: Any) -> Sequence[Listed]:
             return [
                 (item["path"], item["size"], item["last_modified"].timestamp())
@@ -263,8 +263,8 @@ def _obstore(url: str) -> Any:
 
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
-    """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. Our client options would
-    override the variable."""
+    """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. The variable is read here,
+    because our client options override it."""
     endpoints = [value for name, value in options.items() if "endpoint" in str(name).lower()]
     endpoints += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")

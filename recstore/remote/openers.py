@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_MAPPED = 2**62  # bytes
-FILTER_BYTES = 128 << 20  # of the filters that a process keeps in memory for a set: about 60 million keys
+FILTER_BYTES = 128 << 20  # the maximum size of the filters in memory, per process and set: about 60 million keys
 
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
@@ -34,8 +34,8 @@ _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictiona
 
 
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
-    """A new Opener. Takes the manifest of this number from the cache if its fingerprint begins with `fingerprint`.
-    Otherwise loads it from the storage, where the set may have been rewritten."""
+    """A new Opener of manifest `number`, or of the newest. Takes the manifest from the cache if its fingerprint begins
+    with `fingerprint`. Otherwise loads it from the storage, where the set may have been rewritten."""
     if reading.cache is None:
         number = number or manifest.existing(storage)
         return Opener(reading, manifest.load(storage, number), storage)
@@ -62,7 +62,7 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
 
 def place_of(options: Options) -> str:
     """A hash (16 hex digits) of the endpoint, region and account of a store, from options and environment without
-    secrets. It distinguishes stores that have buckets, and so URLs, of the same name."""
+    secrets. It distinguishes stores with the same bucket name, and therefore the same URLs."""
     environment = {name: value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)}
     text = f"{_place_options(environment)!r}\n{_place_options(options or {})!r}"
     return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
@@ -378,7 +378,7 @@ def opener_of(token: bytes) -> Opener:
         opener.pause()
     except SegmentNotFoundError:
         raise
-    except (OSError, ValueError, ImportError) as error:  # a checkpoint with the set must always load
+    except (OSError, ValueError, ImportError) as error:  # unpickling turns the error below into a detached container
         raise SegmentNotFoundError(errno.ENOENT, f"{reading.url}@{number} cannot be opened here: {error}") from None
     if not opener.manifest.fingerprint.startswith(fingerprint):
         raise SegmentNotFoundError(

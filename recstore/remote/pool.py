@@ -59,7 +59,7 @@ def write(writer: ShardWriter, source: Source, workers: int) -> list[Entry]:
             "try again with fewer --workers"
         ) from None
     except BaseException:
-        # Other threads may own other children. Cancelling a future would make the thread of a broken pool fail.
+        # Other threads may own the other children. Cancel no future: the thread of a broken pool would fail.
         for process in list((pool._processes or {}).values()):
             process.terminate()
         raise
@@ -120,7 +120,7 @@ def _take_signals() -> None:
 
 
 def _end(*_: object) -> None:
-    """Ends this process, by an exception while it writes, so that temporary files are removed."""
+    """Ends this process. During a write, raises an exception, so that temporary files are removed."""
     if not _writing:
         os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -3,7 +3,7 @@
     ds.write_datasink(recstore.remote.ray.Datasink(url))
     ds = recstore.remote.ray.read(url)
 
-Each write task turns its Arrow blocks into shard files and returns an entry. The driver commits the entries of all
+Each write task turns its Arrow blocks into shard files and returns entries. The driver commits the entries of all
 successful tasks at once. Ray is imported when a function is called.
 """
 
@@ -21,10 +21,10 @@ __all__ = ["Datasink", "Datasource", "read"]
 
 def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None = "64MiB", **options: Any) -> Any:
     """A ``ray.data.Datasink`` for ``ds.write_datasink(...)``: the rows become records of a set of shards. One commit
-    publishes all rows when they are written. So a retried task counts once, and a failed write changes nothing;
+    publishes all rows when they are written, so a retried task counts once, and a failed write changes nothing;
     ``recstore gc URL`` removes its files. Afterwards the sink's `number` is the number of the manifest.
 
-    A tensor column becomes nested lists or, with varying shapes, dicts of ``data`` and ``shape``. Ray pickles values
+    A tensor column becomes nested lists or, if shapes vary, dicts of ``data`` and ``shape``. Ray pickles values
     without an Arrow type; they are stored unpickled.
 
     Args:
@@ -63,6 +63,7 @@ def read(
     Raises ImportError without Ray; SegmentNotFoundError without a set. A task raises TypeError for a field without
     an Arrow type, ValueError for a column that a shard file lacks, CorruptError and RemoteError.
     """
+    _tasks()  # raises ImportError without Ray
     import ray.data
 
     return ray.data.read_datasource(Datasource(url, columns=columns, cache=cache, options=options), **ray_options)

@@ -1,5 +1,5 @@
-"""The classes that Ray runs: a sink and a source. This module imports Ray; recstore/remote/ray.py imports this module
-when it is called."""
+"""The classes that Ray runs: a sink and a source. This module imports Ray, so recstore/remote/ray.py imports it
+only when a function needs it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ShardSink(ray.data.Datasink):  # type: ignore[misc]
         return "Recstore"
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, list[Entry]]:
-        """In a task: writes its blocks, and returns its number and their entries. Ray keeps the result of one attempt
-        of a task."""
+        """In a task: writes its blocks. Returns the number of the task and the entries. Ray keeps the result of one
+        attempt of a task."""
         return ctx.task_idx, [self._writer.write(rows) for rows in runs(blocks)]
 
     def on_write_complete(self, write_result: Any) -> None:
@@ -75,7 +75,7 @@ def _extension(kind: Any) -> str | None:
 
 
 def _plain(table: Any) -> Any:
-    """The table with its fixed-shape tensors as nested lists, which Arrow would flatten."""
+    """The table with its fixed-shape tensors, which Arrow would flatten, as nested lists."""
     for i, field in enumerate(table.schema):
         if _extension(field.type) in _SHAPED:
             chunks = [_nested(chunk) for chunk in table.column(i).chunks]

@@ -1,4 +1,4 @@
-"""Writes a stream of records as shard files: divides it, builds and hashes each file, and puts it into the storage.
+"""Writes a stream of records as shard files: divides the stream, then builds, hashes and stores each file.
 
 For a local storage, a file is built in the folder of the set and then renamed. Otherwise it is an unnamed temporary
 file, so a killed writer leaves nothing. A thread hashes and uploads one file while the next file is built.
@@ -60,8 +60,8 @@ class ShardFiles:
         self.storage, self.options, self.mapping = storage, options, mapping
         self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
         self.open: _File | None = None
-        self.before, self.at_once = 0, 1
-        self.putting = ThreadPoolExecutor(1)
+        self.ended_records, self.at_once = 0, 1
+        self.upload_pool = ThreadPoolExecutor(1)
         self.pending: tuple[_File, Future[Shard]] | None = None
         self.shards: list[Shard] = []
 
@@ -112,7 +112,7 @@ class ShardFiles:
             yield
         except EncodeError as error:
             if error.record is not None:
-                error.record += self.before
+                error.record += self.ended_records
             raise
         except OutOfSpaceError as error:
             raise explained(error, self.options) from None
@@ -142,7 +142,7 @@ class ShardFiles:
 
     def end(self, file: _File) -> None:
         self.open = None
-        self.before += file.records
+        self.ended_records += file.records
         try:
             if not file.records:
                 file.abort()
@@ -152,7 +152,7 @@ class ShardFiles:
         except BaseException:
             file.abort()
             raise
-        self.pending = file, self.putting.submit(file.put)
+        self.pending = file, self.upload_pool.submit(file.put)
 
     def wait(self) -> None:
         """Waits for the upload of the previous file."""
@@ -164,7 +164,7 @@ class ShardFiles:
         if self.open is not None:
             self.end(self.open)
         self.wait()
-        self.putting.shutdown()
+        self.upload_pool.shutdown()
         return self.shards
 
     def abort(self) -> None:
@@ -172,7 +172,7 @@ class ShardFiles:
             self.open.abort()
         if self.pending is not None:
             self.pending[1].cancel()
-        self.putting.shutdown()
+        self.upload_pool.shutdown()
         if self.pending is not None:
             self.pending[0].abort()
 
@@ -224,8 +224,8 @@ class _File:
         return int(self.builder.hashes.n if self.mapping else self.builder.records)
 
     def look(self) -> int:
-        """Updates the size and returns the growth. The builder reserves space ahead, by at most 1 MiB or a quarter of
-        the file, so only the bytes before the last step are known to be written."""
+        """Updates the size and returns the growth. The builder reserves at most 1 MiB and a quarter of the file ahead,
+        and only once the reserved bytes are written, so the previous size is written too."""
         size = os.fstat(self.descriptor).st_size
         growth = size - self.size
         if growth:
@@ -233,7 +233,7 @@ class _File:
         return growth
 
     def finish(self) -> None:
-        """Finishes the file, and computes its entry in the manifest."""
+        """Finishes the file. Sets the number of its records; for a mapping also the key bounds and the key filter."""
         try:
             segment: native.Segment = self._mapping() if self.mapping else self.builder.finish(self.options.indexes)
         except OutOfSpaceError as error:
@@ -269,7 +269,7 @@ class _File:
         return second_segment
 
     def put(self) -> Shard:
-        """Puts the key filter and then the file into the storage, under its hash. Returns its Shard."""
+        """Puts the key filter and then the file into the storage, under the hash of the file. Returns its Shard."""
         try:
             size = os.fstat(self.descriptor).st_size
             with mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
@@ -288,7 +288,7 @@ class _File:
         return Shard(name, size, self.records, self.low, self.high)
 
     def abort(self) -> None:
-        """Removes the local file."""
+        """Ends the build, closes the descriptor and removes the local file."""
         if self.builder is not None:
             self.builder.abort()
         descriptor, self.descriptor = self.descriptor, -1

@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 class Part:
-    """A shard file of a set, with `records` records and `nbytes` bytes. No I/O before the first read."""
+    """A shard file of a set, with `records` records and `nbytes` bytes. Does no I/O before the first read."""
 
     def __init__(self, place: Place, shard: manifests.Shard) -> None:
         self.place, self.hash, self.nbytes, self.records = place, shard.hash, shard.nbytes, shard.records

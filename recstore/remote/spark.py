@@ -25,7 +25,7 @@ def register(spark: Any) -> None:
     accepts ``shard_bytes`` and ``compression`` as in :class:`recstore.remote.ShardWriter`.
 
     Reading: ``spark.read.format("recstore").load(url)``, with a partition for each shard file. ``url@12`` selects
-    manifest 12; the default is the newest when ``load`` is called. The columns are the fields of the first shard file.
+    manifest 12; the default is the newest when Spark plans a query. The columns are the fields of the first shard file.
     If later files have more fields, give all of them with ``spark.read.schema(...)``; missing values are null. Values
     that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
     ``.option("cache", folder)`` is the cache folder of each node. Without it a task fetches a temporary copy.

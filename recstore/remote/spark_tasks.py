@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from recstore.remote.writer import Entry, ShardWriter
 
 _STORAGE = "storage."
-_READING = ("path", "cache")
-_WRITING = ("path", "shard_bytes", "compression")
+_READ_OPTIONS = ("path", "cache")
+_WRITE_OPTIONS = ("path", "shard_bytes", "compression")
 _REMEDY = "give all fields with spark.read.schema(...)"
 
 
@@ -58,7 +58,7 @@ class ShardSource(datasource.DataSource):  # type: ignore[misc]
         return "recstore"
 
     def _parts(self) -> list[Part]:
-        own, storage = chosen(self.options, _READING, "reading")
+        own, storage = chosen(self.options, _READ_OPTIONS, "reading")
         return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"))
 
     def schema(self) -> Any:
@@ -71,7 +71,7 @@ class ShardSource(datasource.DataSource):  # type: ignore[misc]
     def writer(self, schema: Any, overwrite: bool) -> ShardSink:
         from recstore.remote.writer import ShardWriter
 
-        own, storage = chosen(self.options, _WRITING, "writing")
+        own, storage = chosen(self.options, _WRITE_OPTIONS, "writing")
         # Spark runs a task on each core.
         return ShardSink(ShardWriter(own.pop("path"), options=storage, threads=1, **own), append=not overwrite)
 
@@ -104,7 +104,7 @@ def arrow_schema(schema: Any) -> Any:
     return types.to_arrow_schema(schema, timezone="UTC") if has_zone else types.to_arrow_schema(schema)
 
 
-class Written(datasource.WriterCommitMessage):  # type: ignore[misc]
+class TaskResult(datasource.WriterCommitMessage):  # type: ignore[misc]
     """The message of a task to the driver."""
 
     def __init__(self, entry: Entry | None) -> None:
@@ -117,14 +117,14 @@ class ShardSink(datasource.DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, writer: ShardWriter, append: bool) -> None:
         self._writer, self._append = writer, append
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> TaskResult:
         first = next(iterator, None)
         if first is None:
-            return Written(None)
+            return TaskResult(None)
         batches = itertools.chain([first], iterator)
-        return Written(self._writer.write(pyarrow.RecordBatchReader.from_batches(first.schema, batches)))
+        return TaskResult(self._writer.write(pyarrow.RecordBatchReader.from_batches(first.schema, batches)))
 
-    def commit(self, messages: Iterable[Written]) -> None:
+    def commit(self, messages: Iterable[TaskResult]) -> None:
         """Commits the entries in the order of the partitions."""
         entries = [message.entry for message in messages if message.entry is not None]
         self._writer.commit(entries, append=self._append)

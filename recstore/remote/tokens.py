@@ -11,7 +11,7 @@
 Options may contain credentials, which must not be written to a disk in a handle or in the cache. So they stay in an
 unnamed memory file (memfd) of the process that opened the set. While that process lives, other processes of the user
 read the memory through /proc. After that, or on a system without memfd, the environment must provide the credentials.
-The memory begins with the random bytes of the token, because the descriptor number may be reused for another set.
+The memory also has the random bytes of the token, because the descriptor number may be reused for another set.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Private:
 
     @staticmethod
     def at(pid: int, started: int, fd: int, mark: bytes) -> tuple[Any, Any]:
-        """`(options, classes)` of a process. Both are None if the memory file is gone or access is denied; classes are
-        None if one cannot be imported here. Never raises."""
+        """`(options, classes)` of a process. Both are None if the memory file is gone or access is denied; each is None
+        if it cannot be unpickled here. Never raises."""
         if start_time(pid) != started:
             return None, None
         try:

@@ -210,7 +210,7 @@ class ShardWriter:
         added again, in any grouping or order of the entries. Different calls of `write` never produce the same file.
 
         Raises SegmentNotFoundError if a shard file is missing or has another size; ValueError for a set of another
-        kind; ConflictError; RemoteError. A commit is atomic, also after an error.
+        kind; ConflictError; RemoteError. A commit is atomic, even if it raises.
         """
         entries = list(dict.fromkeys(self._checked(entries)))
         shards = list({shard.hash: shard for entry in entries for shard in entry.shards}.values())
@@ -237,8 +237,8 @@ class ShardWriter:
         :func:`recstore.remote.gc` removes them later.
 
         Args:
-            shards: an iterable of hashes of shard files, of Entry, or of an entry's `shards`. Unknown hashes are
-                ignored.
+            shards: the hash of a shard file, an Entry, one of an entry's `shards`, or an iterable of these. Unknown
+                hashes are ignored.
 
         Raises TypeError for other types; ValueError for a str that is not a hash; SegmentNotFoundError without a
         set; RemoteError.
@@ -276,7 +276,8 @@ class ShardWriter:
             yield entry
 
     def _require(self, shards: Iterable[Shard]) -> None:
-        """Raises SegmentNotFoundError unless the storage has all shard files in full size."""
+        """Raises SegmentNotFoundError unless the storage has all shard files in full size, and the key filters
+        of a mapping."""
         sizes: dict[str, int | None] = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
         if self._kind == "mapping":
             sizes |= {shard.hash + names.KEYS: None for shard in shards}

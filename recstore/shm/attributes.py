@@ -17,8 +17,8 @@ _MISSING = object()
 
 
 def pack(attributes: Mapping[str, Any]) -> tuple[int, bytes]:
-    """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB, TypeError for values
-    that JSON cannot hold."""
+    """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB and for a NaN or
+    infinity, TypeError for other values that JSON cannot hold."""
     import json
 
     text = json.dumps(attributes, allow_nan=False, separators=(",", ":"))

@@ -1,6 +1,6 @@
 """The directory backing: segments as files in a private folder, for systems without anonymous shared memory.
 
-A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it when it closes the segment and at exit. If the
+A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it when it closes the segment or exits. If the
 owner was killed, the file becomes an orphan, and the next build of the same user unlinks it. A file is an orphan if its
 owner has ended and no process holds a shared `flock` on it. Every process that maps the file holds this lock until it
 closes the descriptor. It never calls LOCK_UN, because in a forked child this would also release the parent's lock.

@@ -24,7 +24,7 @@ A resource is a segment or a blob. Numbers are varints, as in wire.py:
               | size, bytes
     passed    = number of the descriptor in the child            with flag 4: multiprocessing passed the descriptor
 
-view_bytes.py writes and reads the view. Handles are hostile input: malformed bytes raise CorruptError. The module
+view_bytes.py writes and reads the body. Handles are hostile input: malformed bytes raise CorruptError. The module
 recstore.shm.handles checks whether the resources still exist.
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SHORT_NAME = 4, 8
-_READING = 16  # this flag and the next two: how the sender reads the segment; the receiver has no other rights
+_READING = 16  # this flag and the next two: how the sender reads the resource; the receiver has no other rights
 
 
 class Location:
@@ -61,7 +61,7 @@ class Location:
     """
 
     __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
-    fd: Any  # an int, None for other backings
+    fd: Any  # an int; None in an unpacked handle for other backings
     path: Any  # a str, None for the anonymous backing
 
     def __init__(

@@ -1,6 +1,6 @@
 """Handles: pickling a store writes a handle, and unpickling it finds the segments and blobs that the handle names.
 
-A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle has the identity of
+A resource is a segment or a blob; pickling publishes a blob as sealed memory or a file. A handle has the identity of
 the process that holds the resources (its pid, start time, boot and PID namespace), the descriptor or path, device,
 inode and id of each resource, and how the view reads them. handle_bytes.py and view_bytes.py define the bytes.
 Attaching checks the id, so a reused pid, descriptor, path or inode leads to a detached store and never to other data.
@@ -116,7 +116,8 @@ def _hashed(container: Any) -> tuple[bytes, list[int], list[tuple[str, str]]]:
 
 
 def _is_of_files(container: Any) -> bool:
-    """Whether the container reads only saved files. Its handle then names a process only if a blob holds the view."""
+    """Whether the container reads only saved files and sets of shards, and no blobs. Its handle then names a process
+    only if a blob holds the view."""
     segments = container.segments
     are_files = all(segment.backing == "file" for segment in segments)
     return bool(segments or container.sets) and not container.blobs and are_files
@@ -418,7 +419,7 @@ def _attach_new(location: Location, cls: type, holder: Holder, dup_fd: Any) -> A
 
 
 def _adopt(fd: int, location: Location, cls: type, own: bool) -> Any:
-    """The Segment or Blob of a descriptor. None if it belongs to a different file; with `own` it is then closed."""
+    """The Segment or Blob of a descriptor. None if it belongs to another file, after closing it if `own`."""
     try:
         status = os.fstat(fd)
     except (OSError, OverflowError):

@@ -85,7 +85,7 @@ def _remove(path: str) -> None:
 
 
 def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
-    """Closes a file and raises unless it is the cache of `target` with these slots. Updates a kept file's time."""
+    """Closes the file and raises, unless it is the cache of `target` with these slots. Updates a kept file's time."""
     label = named_segments.Label.unpacked(file.label())
     try:
         if (label.name, label.fingerprint) != (target.name, target.fingerprint):

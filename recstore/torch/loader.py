@@ -22,7 +22,7 @@ from recstore.torch.samplers import BatchSampler, ShuffleSampler, refuse_random
 
 __all__ = ["Loader"]
 
-_SHOWN = 8  # indices of a batch that the note of an error lists
+_SHOWN = 8  # how many indices of a batch the note of an error lists
 _VERSION = 1  # the version of the state_dict
 
 B = TypeVar("B")
@@ -215,7 +215,7 @@ class Loader(Generic[B]):
         return available
 
     def _orders(self) -> Iterator[tuple[int, Any, Any]]:
-        """Yields `(number, indices, position)` of each batch; `position` as in `_position`."""
+        """Yields `(number, indices, position)` for each batch after those to skip; `position` as in `_position`."""
         if self._advancing:
             if self._latest_epoch is not None and self._latest_epoch == self.sampler.epoch:
                 self.sampler.set_epoch(self._latest_epoch + 1)
@@ -227,7 +227,7 @@ class Loader(Generic[B]):
                 yield number, indices, batches.state_dict() if self._stateful else number + 1
 
     def _read(self, pins: bool, order: tuple[int, Any, Any]) -> tuple[Any, Any]:
-        """`(batch, position)` of an order from `_orders`. Called in threads."""
+        """`(batch, position)` of an order from `_orders`. Several threads may call it at once."""
         number, indices, position = order
         try:
             batch = self._batch(indices)

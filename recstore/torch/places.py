@@ -1,5 +1,5 @@
-"""The rank and the number of ranks of a sampler: from torch.distributed, the environment of torchrun, or accelerate,
-which divides batches among processes itself. Also, whether Lightning resumes in the middle of an epoch."""
+"""The rank of a sampler, and the numbers of ranks and nodes, from torch.distributed or the environment of torchrun or
+srun; rank 0 of 1 under accelerate, which divides batches itself. Also, whether Lightning resumes in mid-epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def integer(value: SupportsIndex, name: str) -> int:
 
 
 def at_least(least: int, value: SupportsIndex, name: str) -> int:
-    """`value` as an int. Raises ValueError for an int below `least`."""
+    """Like `integer`; raises ValueError for an int below `least`."""
     value = integer(value, name)
     if value < least:
         raise ValueError(f"{name} must be at least {least}, not {value}")
@@ -68,8 +68,8 @@ def current() -> tuple[int, int]:
 
 
 def nodes(world_size: int) -> int | None:
-    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun. Without one it is 1
-    for one rank, else None.
+    """The number of nodes that `world_size` ranks run on, from the environment of torchrun or srun if it has as many
+    ranks. Otherwise 1 for one rank, else None.
 
     The number must be the same on all ranks, or they would cut an epoch differently. LOCAL_WORLD_SIZE does not
     qualify, since nodes may have different numbers of ranks."""
@@ -102,7 +102,8 @@ def _accelerate_loaders(frame: FrameType | None) -> list[Any]:
 
 
 def at_iteration(sampler: object, place: tuple[int, int] | None) -> tuple[int, int, Any]:
-    """`(rank, world_size, owner)` for a new iteration. `owner` is the loader of accelerate that iterates, or None.
+    """`(rank, world_size, owner)` for a new iteration. `owner` is accelerate's loader that iterates, else its
+    batch sampler, else None.
 
     accelerate divides the batches of a prepared loader among its processes, so the sampler must yield the batches of
     all ranks. Dividing twice would lose records, and not dividing would repeat them."""

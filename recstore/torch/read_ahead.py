@@ -180,7 +180,7 @@ class ReadAhead:
             del error  # its traceback holds this frame
 
     def _hand_out(self) -> None:
-        """Draws orders until `ahead` are in progress beyond the next result."""
+        """Hands out orders until `ahead` are handed out beyond that of the next result."""
         while not self._drawn_all and self._handed_out <= self._next + self._ahead:
             self._start_thread()  # first, because if it fails, no order is lost
             try:

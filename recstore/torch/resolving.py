@@ -40,7 +40,7 @@ def layouts_of(
 ) -> list[layouts.Layout]:
     """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. `dtypes`
     is TensorDtypes or ArrayDtypes. Raises TypeError, ValueError or KeyError for fields that cannot become a batch, with
-    the code to write in the message, and ImportError for jagged tensors that this torch lacks."""
+    the code to write in the message, and ImportError for jagged tensors if this torch lacks them."""
     requested: list[tuple[str, Field | None]] = []
     for name in names:
         if isinstance(name, list):
@@ -62,7 +62,7 @@ def layouts_of(
 
 
 def _arguments(names: list[Any]) -> str:
-    """The first of `names` as the arguments of a call."""
+    """The first three of `names`, as the arguments of a call."""
     return ", ".join(f"{name!r:.60}" for name in names[:3]) + ", ..." * (len(names) > 3)
 
 
@@ -161,7 +161,7 @@ class _FieldResolver:
         raise KeyError(f"the records have no field {self.name!r}{meant(self.path, _field_names(self.records))}")
 
     def _refuse_other(self, description: Description) -> None:
-        """Raises TypeError if all values, or one in a sample, are neither numbers, lists nor arrays."""
+        """Raises TypeError if all values or elements, or one in a sample, are neither numbers, lists nor arrays."""
         kinds = description["kinds"] - _NOTHING
         other = kinds - _NUMBERS - {"list", "array"}
         if other and (other == kinds or description.get("sampled")):
@@ -182,7 +182,7 @@ class _FieldResolver:
     # ---- Shapes ----
 
     def _sizes(self, description: Description) -> list[int | None]:
-        """The size of each dimension of a value; None for a size that differs."""
+        """The size of each dimension of a value; None if values differ in it."""
         shapes = [list(shape) for shape in description["shapes"] or ()]
         if "array" in description["kinds"] and not shapes:
             shapes.append([None])  # without a record, assume the usual one dimension
@@ -199,7 +199,7 @@ class _FieldResolver:
         return [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes)]
 
     def _fixed(self, sizes: list[int | None] | None) -> tuple[tuple[int, ...], int]:
-        """`(row, levels)` of numbers in rows of one shape."""
+        """`(row, 0)` for values that all have the shape `row`."""
         if self.field.row is not None:
             return self.field.row, 0
         if sizes is None:
@@ -215,7 +215,7 @@ class _FieldResolver:
         return tuple(size for size in sizes if size is not None), 0
 
     def _ragged(self, sizes: list[int | None] | None) -> tuple[tuple[int, ...], int]:
-        """`(row, levels)` of lists of rows."""
+        """`(row, levels)` for lists, nested `levels` deep, of rows of the shape `row`."""
         if sizes is None:
             return self.field.row or (), 1
         if not sizes:
@@ -308,7 +308,7 @@ class TensorDtypes:
 
     @staticmethod
     def widest(dtypes: set[str]) -> str:
-        """The dtype that holds the numbers of arrays of these dtypes; without one, their names joined by "and". torch
+        """The dtype that holds the numbers of arrays of these dtypes; if none does, their names joined by "and". torch
         can do little with uint16 and uint32: no embedding, no indexing, no promotion. So they become int64."""
         dtypes = {"int64" if name in ("uint16", "uint32") else name for name in dtypes}
         if dtypes == {"uint64"} or not dtypes <= set(TORCH_DTYPES):
@@ -339,7 +339,7 @@ class ArrayDtypes:
 
     @staticmethod
     def widest(dtypes: set[str]) -> str:
-        """The dtype that holds the numbers of arrays of these dtypes; without one, their names joined by "and"."""
+        """The dtype that holds the numbers of arrays of these dtypes; if none does, their names joined by "and"."""
         if not dtypes <= set(FIELD_DTYPES) or "bfloat16" in dtypes:
             return " and ".join(sorted(dtypes))
         out = numpy.result_type(*dtypes).name
@@ -350,8 +350,8 @@ class ArrayDtypes:
 
 
 def _is_clear(description: Description) -> bool:
-    """Whether the description of the trees suffices: only numbers, only text, only bytes, or lists of one of these with
-    known lengths."""
+    """Whether the description of the trees suffices: only numbers, only text, only bytes, or lists of such values
+    with known lengths."""
     kinds = description["kinds"]
     if not description["sure"] or not kinds:
         return False
@@ -429,20 +429,20 @@ def _combined(tree: Description, sampled: Description) -> Description:
     return out
 
 
-def _dtype(description: Description, by_default: Dtypes) -> str | None:
+def _dtype(description: Description, defaults: Dtypes) -> str | None:
     """The name of the dtype that holds the numbers; None without numbers."""
     dtypes = set(map(str, description["dtypes"]))
     if description["element"] is not None:
-        inner = _dtype(description["element"], by_default)
-        return inner if not dtypes or inner is None else by_default.widest(dtypes | {inner})
+        inner = _dtype(description["element"], defaults)
+        return inner if not dtypes or inner is None else defaults.widest(dtypes | {inner})
     if dtypes:
-        return by_default.widest(dtypes)
+        return defaults.widest(dtypes)
     kinds = description["kinds"] & _NUMBERS
     if not kinds:
         return None
     if kinds & {"float", "complex"}:
-        default = by_default.floats()
+        float_dtype = defaults.floats()
         if "complex" in kinds:
-            return "complex128" if default == "float64" else "complex64"
-        return default
+            return "complex128" if float_dtype == "float64" else "complex64"
+        return float_dtype
     return "bool" if kinds == {"bool"} else "int64"

@@ -48,7 +48,7 @@ class Groups:
     """The records grouped by value.
 
     A row is a position in the list of records sorted by group. Attributes: ``keys``, the value of each group;
-    ``starts``, the first row of each group, and at the end the number of records, int64. ``read`` maps rows to records.
+    ``starts``, int64: the first row of each group, then the number of records. ``read`` maps rows to records.
     The rows of a field take `width` bytes per record; if the index was saved with the store, they stay in the file."""
 
     def __init__(self, keys: Any, starts: NDArray[np.int64], rows: Any, width: int) -> None:
@@ -119,7 +119,7 @@ def _codes_of(values: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
 
 
 def small(rows: NDArray[Any]) -> Rows:
-    """Row numbers in 4 bytes each if they fit."""
+    """Row numbers as uint32 if they fit."""
     import numpy
 
     return rows.astype(numpy.uint32) if len(rows) == 0 or rows.max() < 1 << 32 else rows

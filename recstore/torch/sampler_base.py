@@ -2,8 +2,9 @@
 
 An epoch is a sequence of items: indices, or batches of indices. Its length does not depend on the ranks, and item p is
 computed from p alone. The ranks take turns: in an epoch resumed at item `first`, rank r takes items first + r,
-first + r + world_size and so on. When all ranks have taken the same number of steps, the items taken are the first ones
-of the epoch, without gaps. So one number is the position of a run, on any number of ranks.
+first + r + world_size and so on. (A ShardSampler deals the items of a turn by lane.) When all ranks have taken the same
+number of steps, the items taken are the first ones of the epoch, without gaps. So one number is the position of a run,
+on any number of ranks.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class EpochSampler(DistributedSampler[T]):
         """Sets the epoch of the next iteration. An iteration in progress keeps its order.
 
         Raises TypeError for an epoch that is not an integer. Raises ValueError for an epoch out of range, or before
-        that of a loaded state that was not iterated yet."""
+        that of a loaded state from mid-epoch that was not iterated yet."""
         epoch = places.integer(epoch, "epoch")
         if not 0 <= epoch < MOST_EPOCHS:
             raise ValueError(f"epoch must be from 0 to 2**63 - 1, not {epoch}")
@@ -191,7 +192,7 @@ class EpochSampler(DistributedSampler[T]):
     # ---- The state ----
 
     def _identity(self) -> dict[str, Any]:
-        """A sampler resumes from a state only if these values are the same in both samplers."""
+        """The values that must be the same in a sampler and in a state that it resumes from."""
         return {"length": self._length, "seed": self.seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self.shuffle}
 
     def _latest(self) -> Iteration:
@@ -224,7 +225,7 @@ class EpochSampler(DistributedSampler[T]):
         The next iteration yields the rest of the epoch, on any number of ranks. A state from the end of an epoch
         resumes with the next epoch. If ``set_epoch`` then sets the finished epoch, the iteration is empty.
 
-        Raises ValueError for a state of another kind of sampler, length, seed or version, or with fields missing;
+        Raises ValueError for a state of another kind of sampler, length, seed or version, or without all fields;
         TypeError for a state that is not a dict. The sampler is unchanged then."""
         state = own_state(state)
         epoch, consumed = self._checked_state(state)
@@ -250,7 +251,7 @@ class EpochSampler(DistributedSampler[T]):
 
 
 def own_state(state: dict[str, Any]) -> dict[str, Any]:
-    """The state of a sampler: `state` itself, or the part of a StatefulDataLoader's state that is one."""
+    """The state of a sampler: `state` itself, or that part of a StatefulDataLoader's state."""
     if not isinstance(state, dict):
         raise TypeError(f"a state must be a dict that state_dict() returned, not {type(state).__name__}")
     if str(state.get("kind", "")).startswith(_KIND_PREFIX):
@@ -260,13 +261,13 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
             "the state of the StatefulDataLoader is some batches old: make the loader with snapshot_every_n_steps=1, "
             "or load the state into a loader like the one that saved it"
         )
-    left, seen = [state], set()
-    while left:
-        part = left.pop()
+    to_search, seen = [state], set()
+    while to_search:
+        part = to_search.pop()
         if str(part.get("kind", "")).startswith(_KIND_PREFIX):
             return part
         seen.add(id(part))
-        left.extend(value for value in part.values() if isinstance(value, dict) and id(value) not in seen)
+        to_search.extend(value for value in part.values() if isinstance(value, dict) and id(value) not in seen)
     raise ValueError("the dict does not hold the state of a sampler of recstore.torch: pass what state_dict() returned")
 
 

@@ -44,10 +44,10 @@ class ShuffleSampler(sampler_base.IndexSampler):
         shuffle: False: the records in their own order.
         by_node: whether each record stays on one node in all epochs, so that a :func:`recstore.cache` of each node
             needs only its part of the records. The seed fixes the parts, whose lengths differ by at most 1. In each
-            epoch the ranks of a node share its part in a new order. All nodes have the same number of ranks, and the
-            ranks of a node have neighboring numbers.
+            epoch the ranks of a node share its part in a new order. All nodes must have the same number of ranks,
+            numbered consecutively on each node.
         nodes: the number of nodes for `by_node`, the same on all ranks. None: GROUP_WORLD_SIZE of torchrun or
-            SLURM_STEP_NUM_NODES of srun, if they fit world_size.
+            SLURM_STEP_NUM_NODES of srun, whichever started world_size ranks.
 
     Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
     samples consumed by all ranks, so a run may resume with another number of ranks or workers, or another batch size.
@@ -192,8 +192,8 @@ class BatchSampler(_TorchBatchSampler):
     sampler: Any
 
     def __new__(cls, sampler: object = None, *args: Any, **kwargs: Any) -> Self:
-        shared = cls is BatchSampler and isinstance(sampler, DistributedSampler)
-        return super().__new__(_DistributedBatchSampler if shared else cls)  # type: ignore[return-value]
+        is_distributed = cls is BatchSampler and isinstance(sampler, DistributedSampler)
+        return super().__new__(_DistributedBatchSampler if is_distributed else cls)  # type: ignore[return-value]
 
     @named_arguments
     def __init__(self, sampler: Iterable[int], batch_size: SupportsIndex, drop_last: bool = False) -> None:
@@ -209,7 +209,7 @@ class BatchSampler(_TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
             raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last
-        self._skip = self._yielded = 0  # for a sampler without a state: samples to skip next, samples yielded
+        self._skip = self._yielded = 0  # for samplers of other packages: samples to skip next, samples yielded
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch on this rank."""
@@ -274,8 +274,9 @@ class BatchSampler(_TorchBatchSampler):
                 ``for i, batch in enumerate(loader): ...; state = batches.state_dict(batches=i + 1)``.
 
         If the sampler has no ``state_dict``, its samples are counted. Resuming then iterates over it again, and its
-        order must be the same. Raises TypeError if `batches` is not an integer, ValueError if it is negative or, with a
-        sampler of this package, the iteration has fewer.
+        order must be the same. Raises TypeError if `batches` is not an integer. Raises ValueError if it is negative, if
+        the iteration of a sampler of this package has fewer, or if another sampler with ``state_dict`` has not
+        yielded exactly that many.
         """
         if batches is not None:
             batches = places.integer(batches, "batches")
@@ -312,8 +313,8 @@ class BatchSampler(_TorchBatchSampler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes where the run that saved `state` stopped, by the sampler's ``load_state_dict`` if it has one.
 
-        Raises ValueError for the state of another kind of sampler or of one of another length, and for a sampler whose
-        order is random each time, such as RandomSampler without a generator."""
+        Raises ValueError for the state of a sampler of another kind or length, and for a sampler whose order is random
+        each time, such as RandomSampler without a generator."""
         if isinstance(self.sampler, sampler_base.IndexSampler):
             return self.sampler.load_state_dict(state)
         state = sampler_base.own_state(state)

@@ -2,11 +2,11 @@
 
 An epoch shuffles the shards and concatenates them. A *seat* is a position in the concatenation. The seats are cut into
 *lanes* of equal length, one for each node. Each lane is cut into windows of a few shards, and within a window a keyed
-permutation assigns the records to the seats. Item p of the epoch is the next seat of lane p modulo lanes. So the lanes
-advance together, and each lane reads its own shards from first to last.
+permutation assigns the records to the seats. Item p of the epoch is the next seat of lane p modulo the number of
+lanes. So the lanes advance together, and each lane reads its own shards from first to last.
 
 A run that resumes on another number of nodes begins a new *leg* of the epoch: the remaining seats of all lanes are
-concatenated and cut into new lanes. The windows stay the same. A leg is `(its first item, its lanes)`. The legs of an
+concatenated and cut into new lanes. The windows stay the same. A leg is `(first item, number of lanes)`. The legs of an
 epoch determine the record of each item.
 
 All orders are the permutation "feistel-1" of csrc/base/rs_permute.h. The non-empty shards are permuted under the key of
@@ -93,8 +93,8 @@ class ShardOrder:
 
     def fill(self, out: NDArray[np.int64], first: int, step: int, enter: Callable[[int, int | None], None]) -> None:
         """Writes the records of the items first, first + step, ... to an int64 array. All items must be in the epoch,
-        and in one lane: `step` is a multiple of the lanes. Calls `enter(window, following)` for each window that is
-        read; `following` is the next window of the lane, or None."""
+        and in one lane: `step` is a multiple of the number of lanes. Calls `enter(window, following)` for each window
+        that is read; `following` is the next window of the lane, or None."""
         lane, stride, done = (first - self.begin) % self.lanes, step // self.lanes, 0
         at, last = self._bounds[lane] + (first - self.begin) // self.lanes, self._bounds[lane + 1]
         while done < len(out):
@@ -131,7 +131,8 @@ class ShardOrder:
 
     def dealt(self, turn: int, world_size: int, rank: int) -> int:
         """The item that a rank takes from the items turn, turn + 1, ..., turn + world_size - 1. They are dealt by lane,
-        so that neighboring ranks take items of one lane. If the lanes divide world_size, a rank stays in its lane."""
+        so that neighboring ranks take items of one lane. If the number of lanes divides world_size, a rank stays in its
+        lane."""
         lanes = self.lanes
         begin, (each, extra) = (turn - self.begin) % lanes, divmod(world_size, lanes)
         # `extra` lanes, from `begin` on and wrapping around, have an item more than the others.
@@ -146,7 +147,7 @@ class ShardOrder:
 
 
 def lane_bounds(n: int, lanes: int) -> list[int]:
-    """The first seat of each lane if n seats are cut into `lanes` lanes, and n. The size of lane c is the number of
+    """The first seat of each lane if n seats are cut into `lanes` lanes, then n. The size of lane c is the number of
     items p < n with p % lanes == c."""
     each, more = divmod(n, lanes)
     return [lane * each + min(lane, more) for lane in range(lanes + 1)]
@@ -159,7 +160,7 @@ def legs_from(legs: Legs, item: int, lanes: int) -> Legs:
 
 
 def _parts_of(pieces: list[Piece], ranges: Iterable[tuple[int, int]]) -> list[Piece]:
-    """The pieces of some ascending ranges. A range counts the seats of `pieces` from 0."""
+    """Cuts ascending ranges out of `pieces`, as pieces. The ranges count the seats of all `pieces` from 0."""
     out: list[Piece] = []
     number = before = 0
     for low, high in ranges:

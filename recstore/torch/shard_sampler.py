@@ -39,7 +39,7 @@ class ShardSampler(sampler_base.IndexSampler):
         drop_last: as in :class:`ShuffleSampler`, except that with False a rank repeats one of its latest records, so
             that it does not fetch another shard.
         nodes: the number of nodes; neighboring ranks run on one node. All ranks must pass the same number. None:
-            GROUP_WORLD_SIZE of torchrun or SLURM_STEP_NUM_NODES of srun, if they fit world_size; else 1.
+            GROUP_WORLD_SIZE of torchrun or SLURM_STEP_NUM_NODES of srun, whichever started world_size ranks; else 1.
         shuffle: False: each node reads its shards and records in their own order.
 
     An epoch shuffles the shards by seed and epoch and divides them into parts of equal length, one for each node. The
@@ -94,7 +94,7 @@ class ShardSampler(sampler_base.IndexSampler):
         self._order: tuple[tuple[int, int | None, Legs], ShardOrder] | None = None
         self._requested: tuple[sampler_base.Iteration, set[int]] | None = None  # the windows requested in an iteration
         self._set(n, seed, rank, world_size, drop_last, shuffle)
-        self._fingerprint = zlib.crc32(self._ends.data, _content_of(self._records))
+        self._fingerprint = zlib.crc32(self._ends.data, _checksum_of(self._records))
 
     @property
     def nodes(self) -> int:
@@ -208,7 +208,7 @@ class ShardSampler(sampler_base.IndexSampler):
 
 def _repeated(item: int, ranks: int, order: ShardOrder) -> int:
     """The item that a rank repeats in place of `item`, which is past the end: one of the previous turn, if this leg has
-    it. If the lanes divide the ranks, it is the rank's previous item."""
+    one. If the number of lanes divides `ranks`, that is the rank's previous item."""
     previous = item - ranks
     return previous if previous >= order.begin else order.begin + (item - order.begin) % (order.length - order.begin)
 
@@ -245,7 +245,7 @@ def _set_of(x: Any) -> tuple[Any, NDArray[np.int64]]:
     return records if hasattr(shards, "fetch_ahead") else None, numpy.clip(ends - start, 0, len(x))
 
 
-def _content_of(records: Any) -> int:
+def _checksum_of(records: Any) -> int:
     """A checksum of the content of a set of shards, since sets may have shards of equal sizes; 0 for None."""
     opener = None if records is None else records.selection.shards.opener
     return zlib.crc32(getattr(opener, "fingerprint", "").encode())

@@ -127,7 +127,7 @@ def refusal(value: Any) -> str | None:
     return None if same else "its class has attributes that cannot be set"
 
 
-_MOST_KEPT = 1000  # the entries of a table that are searched
+_MOST_SEARCHED = 1000  # how many entries of a table are searched
 
 
 def _is_kept(value: Any, cls: type) -> bool:
@@ -145,7 +145,7 @@ def _is_kept(value: Any, cls: type) -> bool:
             if member is value:
                 return True
             if type(member) is dict or type(member) is weak:
-                if any(item is value for _, item in zip(range(_MOST_KEPT), list(member.values()))):
+                if any(item is value for _, item in zip(range(_MOST_SEARCHED), list(member.values()))):
                     return True
     return False
 
@@ -217,7 +217,7 @@ def _describe_object(state: dict[str, Any], code: int, name: ClassName, rank: di
 
 
 def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
-    """ext_types.maker for the codes of classes."""
+    """Like ext_types.maker, for the codes of classes."""
     length = 2 if code == ENUM else 3
     if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
         raise CorruptError(f"an ext value of code {code} without a class name")

@@ -1,7 +1,7 @@
 """Stores values beyond the basic types as ext values of csrc/FORMAT.md: a code, an EXTRA, and a payload.
 
-The compiled core imports this module for the first such value. Encoding need not import the module of a type, because
-it is loaded if a value exists. Decoding checks every payload, because the bytes may be hostile.
+The compiled core imports this module for the first such value. Encoding need not import the module of a type: if a
+value exists, the module is loaded. Decoding checks every payload, because the bytes may be hostile.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def forget(cls: type) -> None:
 
 
 def describe(value: Any, writer: Writer | None = None) -> Described | None:
-    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. Notes a class of class_types in `writer`."""
+    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. Notes the class of an object in `writer`."""
     kind = type(value)
     if kind is native.Record:
         return _describe_record(value, writer)
@@ -219,7 +219,7 @@ def _pickler() -> Any:
 
 
 def store_remedy(store: object) -> str:
-    """The advice for a store as a value."""
+    """The remedy for a value that is a store."""
     return f"store {'x.to_list()' if issubclass(type(store), native.Records) else 'x.to_dict()'}"
 
 
@@ -483,7 +483,7 @@ def _refuse_pickle(payload: Any) -> NoReturn:
 def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
     """`(make, keep)`: the function from payload to value, and whether the caller may cache it.
 
-    Raises CorruptError for an EXTRA that is invalid for the code, and Error for a class that cannot be loaded.
+    Raises CorruptError for an unknown code or an invalid EXTRA, and Error for a class or dtype that cannot be loaded.
     """
     if codes.ENUM <= code <= codes.OBJECT:
         from recstore.values import class_types

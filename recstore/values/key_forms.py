@@ -43,7 +43,7 @@ def form(key: Any, strict: bool = False, depth: int = 0) -> bytes | None:
             # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. With `strict`, other
             # subclasses are opaque.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
-            return native.key_form(_BARE[base](key), strict, depth) if known or not strict else None
+            return native.key_form(_AS_BASE[base](key), strict, depth) if known or not strict else None
     if is_member and _compares_as(kind, enum.Enum):
         return _enum_form(key)
     return None
@@ -60,7 +60,7 @@ def _compares_as(kind: type, base: type) -> bool:
     return kind.__eq__ is base.__eq__ and kind.__hash__ is base.__hash__
 
 
-_BARE: dict[type, Callable[[Any], object]] = {
+_AS_BASE: dict[type, Callable[[Any], object]] = {
     str: str.__str__,
     int: int.__int__,
     float: float.__float__,

@@ -302,7 +302,7 @@ def _global(module: Any, name: Any) -> Any:
 
 
 def _can_be_made(kind: type) -> bool:
-    """Whether `__new__` of a class works without arguments. pickle calls it so unless the class supplies arguments."""
+    """Whether pickle can call `__new__` of a class: without arguments, unless the class supplies them."""
     new = member_of(kind, "__new__")
     new = new.__func__ if type(new) is staticmethod else new
     if type(new) is not types.FunctionType or member_of(kind, "__getnewargs__") or member_of(kind, "__getnewargs_ex__"):
@@ -323,13 +323,17 @@ def _registration_advice(value: Any) -> tuple[str | None, tuple[str, type] | Non
         kinds[type(part)] = True
         return ((f"{path}.{name}" if path else name, item) for name, item in state.items())
 
-    culprit = value_paths.find(value, "", attributes)
+    path, culprit = value_paths.first_bad(value, "", 200, set(), attributes)
     if culprit is None:
         more = "".join(f" and {full_name(kind)}" for kind in kinds if kind is not type(value))
         return f"recstore.register its class{more}", None
-    if culprit[1] is not type(value):
-        return None, culprit
-    return f"{_BOTH_WAYS}: {class_types.refusal(value) or 'it contains itself'}", None
+    if culprit is value_paths.CYCLE or culprit is value_paths.TOO_DEEP:
+        fault = "it contains itself" if culprit is value_paths.CYCLE else "it is nested too deep"
+    elif type(culprit) is not type(value):
+        return None, (path, type(culprit))
+    else:
+        fault = class_types.refusal(value) or "it cannot be taken apart"
+    return f"{_BOTH_WAYS}: {fault}", None
 
 
 def can_pickle(value: Any) -> bool:

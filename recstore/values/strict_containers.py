@@ -26,7 +26,7 @@ _RECSTORE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _PACKAGE_FOLDERS = f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"  # may be folders within _PYTHON
 
-_reported: set[tuple[str, int]] = set()  # (file, line) of each write with a warning
+_reported: set[tuple[str, int]] = set()  # (file, line) of each write that was warned about
 _OPERATORS = {
     "__setitem__": "[...] = ...", "__delitem__": "del ...[...]", "__iadd__": "+=", "__imul__": "*=", "__ior__": "|=",
     "__iand__": "&=", "__isub__": "-=", "__ixor__": "^=",
@@ -69,8 +69,8 @@ class _Watched:
         return self._builtin(self)
 
 
-def _warning(builtin: type, name: str) -> Callable[..., Any]:
-    """The method `name` of a builtin type, which warns first."""
+def _warning_method(builtin: type, name: str) -> Callable[..., Any]:
+    """The method `name` of a builtin type, wrapped so that it warns first."""
     original = getattr(builtin, name)
 
     @functools.wraps(original)
@@ -84,7 +84,7 @@ def _warning(builtin: type, name: str) -> Callable[..., Any]:
 
 def _watched_type(name: str, builtin: type, methods: str) -> type:
     """A subclass of a builtin type whose methods named in `methods` warn."""
-    members: dict[str, Any] = {method: _warning(builtin, method) for method in methods.split()}
+    members: dict[str, Any] = {method: _warning_method(builtin, method) for method in methods.split()}
     slots = ("_place",) if builtin.__weakrefoffset__ else ("_place", "__weakref__")
     members |= {"__slots__": slots, "__module__": __name__, "_builtin": builtin}
     watched_type = _Type(name, (_Watched, builtin), members)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The item sizes, in bytes, of torch dtypes that numpy lacks. The payload is unsigned integers of that size.
+# The item sizes, in bytes, of torch dtypes that numpy lacks. The payload has unsigned integers of that size.
 _ITEM_SIZES = {
     "bfloat16": 2,
     "complex32": 4,
@@ -83,7 +83,7 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def of_class(tensor: Any, cls: type, state: dict[str, Any]) -> Any:
-    """A tensor of a class over the memory of a plain tensor, with these attributes, without running code of the
+    """A tensor of a class over the memory of a plain tensor, with the attributes in `state`. Runs no code of the
     class."""
     torch = sys.modules["torch"]
     if cls is not torch.Tensor:

@@ -36,6 +36,7 @@ def first_bad(
     writer: Writer | None = None,
 ) -> tuple[str, Any]:
     """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none.
+    The culprit is CYCLE if a value contains itself, TOO_DEEP if containers are nested deeper than `depth`.
 
     `attributes` is a function that gives the `(path, part)` pairs of an object that `describe` does not know: an empty
     iterable if the object can be stored, None if it cannot. `writer` is as for `describe`.

@@ -35,7 +35,7 @@ def _spans(name: str, begin: int) -> tuple[Span, ...]:
     zone, spans = _zone(name), []
     for day in range(begin, begin + _DAYS * _DAY, _DAY):
         _add_day(spans, zone, day)
-    return tuple((first, last, *state) for first, last, state in spans)
+    return tuple((start, end, *state) for start, end, state in spans)
 
 
 def _zone(name: str) -> tzinfo:

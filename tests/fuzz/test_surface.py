@@ -112,7 +112,7 @@ def test_every_target_is_built_and_run():
     root = surface.TESTS.parent
     files = {path.stem.removeprefix("fuzz_") for path in (surface.TESTS / "fuzz").glob("fuzz_*.c")}
     built = re.search(r"foreach\(target ([^)]*)\)", (root / "CMakeLists.txt").read_text())[1].split()
-    lists = re.findall(r"^OF_\w+ = \(([^)]*)\)", (root / "noxfile.py").read_text(), re.MULTILINE)
+    lists = re.findall(r"^\w+_TARGETS = \(([^)]*)\)", (root / "noxfile.py").read_text(), re.MULTILINE)
     run = re.findall(r'"(\w+)"', " ".join(lists))
     assert files == set(built) == set(run)
     assert sorted(built) == sorted(run) == sorted(files)

@@ -196,7 +196,7 @@ def widened(width, dtype, data, n):
 
 
 def make_scalar(code, dtype, data, offset):
-    """A numpy scalar. S, U and V are made from their bytes, because arrays strip trailing NULs."""
+    """A numpy scalar. S and U are made from their bytes, because arrays strip trailing NULs."""
     if code == 15:
         return np.bytes_(data)
     if code == 17:

@@ -29,7 +29,7 @@ for name in recstore.torch.__all__:
     assert run(code, tmp_path).split() == ["Batch", "Field", "Fields", "Ragged"]  # what `output="numpy"` needs
 
 
-def test_a_star_import_does_not_import_pytorch(tmp_path):
+def test_a_star_import_does_not_replace_pytorch(tmp_path):
     pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     code = "import recstore, torch\nprint(recstore.torch.__name__)\nfrom recstore import *\nprint(torch.__name__)"
     assert run(code, tmp_path).split() == ["recstore.torch", "torch"]

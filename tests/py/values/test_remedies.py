@@ -343,6 +343,12 @@ def test_registration_is_advised_where_it_works(registry):
         assert type(got) is type(value) and pickle.dumps(got) == pickle.dumps(value)
 
 
+def test_an_object_that_contains_itself():
+    value = Nested()
+    value.itself = value
+    assert "encode= and decode=: it contains itself" in refused(value)
+
+
 def test_both_functions_are_advised_where_an_attribute_cannot_be_stored(registry):
     text = refused(Sum([1]))
     assert "its attribute lock is a _thread.lock" in text and "encode= and decode=" in text
