@@ -52,7 +52,7 @@ def storm(name, options, faults, seed):
 
 def storm_of_large(name, seed):
     """Stores values of several arenas each until it is killed."""
-    cache = opened(name)
+    cache = opened(name, limit="400MiB")
     for i in range(1000):
         cache.put((seed, i), np.full(5 << 20, seed, "i8"))
 
