@@ -208,10 +208,7 @@ def real(session: nox.Session) -> None:
         system_package(session, program, package)
     programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
-    # The tests of a file share a cluster.
-    parallel = ("-n", "2", "--dist", "loadfile", "--durations", "15")
-    tests = ("tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
-    in_clone(session, "pytest", *parallel, *tests)
+    in_clone(session, "pytest", "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:
