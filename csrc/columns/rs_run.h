@@ -13,7 +13,7 @@
 enum {
     RS_RUN_LIST = 0,    /* elements of a list node: their bit group, then their bodies */
     RS_RUN_NUMBERS = 1, /* the numbers of a numbers node */
-    RS_RUN_ITEMS = 2,   /* items of a numpy array, in the order in which they are stored */
+    RS_RUN_ITEMS = 2,   /* items of a numpy array, in the order of its memory */
     RS_RUN_READY = 3,   /* items of the final dtype, in the reader's memory: `at` is their offset there */
 
     RS_RUN_BFLOAT16 = 127 /* the code of bfloat16 items, for which numpy has no dtype */

@@ -69,7 +69,7 @@ static const copier copiers[7][6] = {COPIER_ROW(u1), COPIER_ROW(u2), COPIER_ROW(
 
 static unsigned log2_of(unsigned size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
 
-/* Writes n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if there is no copier
+/* Writes n stored integers of `size` bytes, plus `base`. Returns false, possibly after writing, if no copier fits
  * or the dtype may not hold all sums: conversion block by block then finds the number at fault. */
 static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64_t base, uint64_t n, unsigned dtype,
                       uint8_t *to) {

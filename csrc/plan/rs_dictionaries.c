@@ -361,7 +361,7 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
 }
 
 /* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or the bytes lost
- * since then are no more than those of a new table. */
+ * since then are at most the size of a new table. */
 static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
     const trial then = {old->units, old->coded};
     uint64_t coded = coded_at(now, total), before = coded_at(then, total);

@@ -35,9 +35,9 @@ typedef struct rs_prepared {
 /* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare(rs_stats *stats, rs_error *err);
-/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare, except those that will likely
- * become constants or dict-coded. Returns their number. Threads may prepare them at once, each with a part of the stats
- * (rs_stats_begin_part). */
+/* Lists at `out` (NULL: only counts) the alternatives that take long to prepare. Leaves out alternatives that will
+ * probably be constant or dict-coded. Returns their number. Threads may prepare them at once, each with a part of the
+ * stats (rs_stats_begin_part). */
 uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);

@@ -14,7 +14,7 @@ typedef struct rs_weighed {
     uint8_t kind;      /* the kind of the candidate's node */
     uint8_t child;     /* of a list, the kind of its child; else 0 */
     bool chosen;
-    uint64_t values, fits; /* number of values, and of those that fit the node; the rest need another node */
+    uint64_t values, fits; /* all values, and the values that fit the node; the rest need another node */
     uint64_t bits;         /* of all values, misfits included */
 } rs_weighed;
 

@@ -419,7 +419,7 @@ static uint32_t marked_signs(const search *self, uint32_t i, const bool marked[1
     return n;
 }
 
-/* Sets `out` to the sequence of marked signs that most strings have, or to any sequence if there is no such majority.
+/* Sets `out` to the sequence of marked signs that most strings have; to any sequence without a majority.
  * Returns its length. */
 static uint32_t elect_order(const search *self, const bool marked[128], uint8_t out[SIGNS]) {
     uint8_t own[SIGNS], best[SIGNS];

@@ -88,9 +88,9 @@ def cache(
     parts = [] if fingerprint is None and files is None else [fingerprints.full(None, own, files)]
     if code is not None:
         parts.append(fingerprints.derive(code, "code"))
-    seconds = named_segments.seconds(dir is not None if keep is None else keep)
-    opened = Cache(name, "+".join(parts), limit, slots, seconds, dir, arrays, _code_label(code))
-    opened._warn_of_other_settings(limit, None if keep is None else "" if seconds is None else str(seconds))
+    kept = named_segments.seconds(dir is not None if keep is None else keep)
+    opened = Cache(name, "+".join(parts), limit, slots, kept, dir, arrays, _code_label(code))
+    opened._warn_of_other_settings(limit, keep)
     return opened
 
 
@@ -400,20 +400,17 @@ class Cache:
         names = sorted({repr(label.name) for label in known})
         return "no process has stored its values" + (f"; other caches are {', '.join(names[:5])}" if names else "")
 
-    def _warn_of_other_settings(self, limit: int | str, keep: str | None) -> None:
+    def _warn_of_other_settings(self, limit: int | str, keep: bool | float | str | None) -> None:
         """Warns if the cache was created with another size or `keep`. A share, and a `keep` of None, match any."""
         size, made_with = self._file.limit, named_segments.Label.unpacked(self._file.label()).keep
-        others = []
+        seconds, others = str(named_segments.seconds(keep) or ""), []
         if not cache_size.is_share(limit) and cache_size.parse(limit, self._file.path) != size:
             others.append(f"limit={size}, not {limit!r}")
-        if keep not in (None, made_with):
-            others.append(f"keep={made_with or False}, not {keep or False}")
+        if keep is not None and seconds != made_with:
+            others.append(f"keep={made_with or False}, not {seconds or False}")
         if others:
             settings = " and ".join(others)
-            self._warn(
-                "settings",
-                f"the cache {self.name!r} was made with {settings}; another fingerprint= makes another cache",
-            )
+            warn_caller(f"the cache {self.name!r} was made with {settings}; another fingerprint= makes another cache")
 
     def _warn(self, kind: str, text: str) -> None:
         """Warns once per kind in this process."""

@@ -21,9 +21,9 @@ _last: tuple[bytes | None, Any] = (None, None)
 
 @contextmanager
 def restored() -> Iterator[list[str]]:
-    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and fills the
-    yielded list with the names of those that were used. Leaves out a module that is not loaded yet, because nothing has
-    seeded it."""
+    """Restores the states of `random`, of numpy's global generator and of torch's CPU generator, and adds
+    the name of each generator that was used to the yielded list. Skips a module that is not loaded: nothing has seeded
+    it."""
     used: list[str] = []
     numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     of_random = random.getstate()

@@ -205,6 +205,13 @@ class Container(InNotebooks, metaclass=_ContainerType):
         self._shared_as = path  # type: ignore[misc]  # a slot of RecordView and of RecordDict
 
 
+def stored_bytes(container: Any) -> int:
+    """The bytes of the segments of a container, and of all files of its sets of shards."""
+    files: int = sum(shards.opener.nbytes for shards in container.sets)
+    segments: int = sum(segment.nbytes for segment in container.segments)
+    return files + segments
+
+
 def bounds(start: SupportsIndex, stop: SupportsIndex, n: int) -> tuple[int, int]:
     """The range ``(first, end)`` that the arguments `start` and `stop` of ``index`` select of `n` items. As in
     ``list.index``, they cannot be None."""

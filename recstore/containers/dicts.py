@@ -278,9 +278,7 @@ class RecordDict(base.Container, native.Mapping):  # type: ignore[type-arg]  # s
         """The bytes of all sections of the segments, of all files of a set of shards, and of a key index outside
         them. A part of a mapping counts the bytes of the whole mapping."""
         self._require()
-        files: int = sum(shards.opener.nbytes for shards in self.sets)
-        stores: int = sum(segment.nbytes for segment in self.segments)
-        return files + stores + self.index_nbytes * (self.key_index.segment is None)
+        return base.stored_bytes(self) + self.index_nbytes * (self.key_index.segment is None)
 
     @property
     def index_nbytes(self) -> int:

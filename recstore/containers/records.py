@@ -298,7 +298,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         """The bytes of all sections of the segment. A view counts each of its segments once. A set of shards counts all
         its files, closed ones too."""
         self._require()
-        return _nbytes(self)
+        return base.stored_bytes(self)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -345,7 +345,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         segments = [*self.segments, *(segment for shards in sets for segment in shards.segments())]
         if len(segments) == 1 and not sets:
             return info.describe(segments[0], len(self), fields=fields)
-        return info.describe_view(segments, len(self), fields, sets, _nbytes(self))
+        return info.describe_view(segments, len(self), fields, sets, base.stored_bytes(self))
 
     def __repr__(self) -> str:
         # Loaders compare this text to recognize their data (Grain, when it resumes). So it does not depend on the kind
@@ -422,8 +422,3 @@ def _field_view() -> type[FieldView]:
 registry.register_container(registry.LIST, lambda: RecordList)
 registry.register_container(registry.VIEW, lambda: RecordView)
 registry.register_container(registry.FIELD_VIEW, _field_view)
-
-
-def _nbytes(records: RecordList) -> int:
-    files: int = sum(shards.opener.nbytes for shards in records.sets)
-    return files + sum(segment.nbytes for segment in records.segments)

@@ -178,7 +178,7 @@ def _leak_advice(run: Run, leaking: Sequence[Process]) -> tuple[str, str]:
 
 
 def _without_end(times: list[float], values: list[int]) -> tuple[list[float], list[int]]:
-    """The series, without the last samples in which an ending process frees its memory."""
+    """The series without its last samples, if they show an ending process that frees its memory."""
     most_cut = max(3, len(values) // 10)
     high = 0.9 * max(values, default=0)
     cut = next((i for i in range(most_cut + 1) if i < len(values) and values[len(values) - 1 - i] >= high), 0)

@@ -346,7 +346,8 @@ def paths_of(name: str, dir: Path | None = None, accepts: Callable[[str], bool] 
 
 def collect_first(directory: str, name: str | None = None) -> None:
     """Calls `collect` before a build, or before a call that names a segment. Searching a folder of thousands of
-    segments takes long, so a process pauses after such a search; meanwhile it removes only unused files of `name`."""
+    segments takes long, so a process pauses after such a search. During the pause, it removes only unused files of
+    `name`."""
     begin = time.thread_time()
     if time.monotonic() >= _due.get(directory, 0.0):
         collect(directory)

@@ -19,6 +19,9 @@ _EXACT = 1 << 53  # float64 holds every whole number of a smaller magnitude
 _NO_INT = r"^ *[+-]?0[0-9xX]|^ *\+|^ *-0 *$"
 _NO_FLOAT = r"^ *[+-]?0[0-9]|^ *\+"
 _WHOLE = r"^ *-?[0-9]+ *$"
+# The types of texts and of bytes, in which an empty cell in quotes is a value.
+_TEXTS = ("string", "large_string", "string_view")
+_BYTES = ("binary", "large_binary", "binary_view")
 
 
 class Guess:
@@ -119,14 +122,13 @@ def without_nulls(texts: pyarrow.Array, nulls: pyarrow.Array) -> pyarrow.Array:
 def converted(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) -> pyarrow.Array:
     """Converts a binary array to a type. Raises ArrowException for a cell that is not a value of the type or not UTF-8
     text."""
-    if pyarrow.types.is_binary(kind):
-        return cells
-    texts = compute.cast(cells, pyarrow.string())
     is_dictionary = pyarrow.types.is_dictionary(kind)
     value_kind = kind.value_type if is_dictionary else kind
-    if not (pyarrow.types.is_string(value_kind) or pyarrow.types.is_large_string(value_kind)):
-        texts = without_nulls(texts, nulls)
-    values = _numbers(texts, value_kind)
+    if str(value_kind) in _BYTES:
+        values = compute.cast(cells, value_kind)
+    else:
+        texts = compute.cast(cells, pyarrow.string())
+        values = _numbers(texts if str(value_kind) in _TEXTS else without_nulls(texts, nulls), value_kind)
     return compute.cast(values.dictionary_encode(), kind) if is_dictionary else values
 
 
@@ -134,7 +136,7 @@ def failing(cells: pyarrow.Array, kind: pyarrow.DataType, nulls: pyarrow.Array) 
     """The indices of all cells that cannot be converted, in order."""
     try:
         texts = compute.cast(cells, pyarrow.string())
-        if not (pyarrow.types.is_large_string(kind) or pyarrow.types.is_dictionary(kind)):
+        if str(kind) not in (*_TEXTS, *_BYTES) and not pyarrow.types.is_dictionary(kind):
             # Tests each distinct text once, by the conversion alone, which is cheaper than `converted`.
             texts = without_nulls(texts, nulls)
             unique = texts.unique()

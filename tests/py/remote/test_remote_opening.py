@@ -1,5 +1,6 @@
 """recstore.open of sets of shards: recstore.remote.open_set, openers and tokens."""
 
+import importlib
 import os
 import pathlib
 import pickle
@@ -355,3 +356,15 @@ def test_a_set_may_have_more_shard_files_than_descriptors(tmp_path):
         assert x.to_list() == list(range(80))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(("package", "enter"), [
+    ("ray", lambda: importlib.import_module("recstore.remote.ray").read("set")),
+    ("pyspark", lambda: importlib.import_module("recstore.remote.spark").register(None)),
+    ("dask", lambda: importlib.import_module("recstore.remote.dask").from_shards("set")),
+])  # fmt: skip
+def test_an_engine_is_missing(monkeypatch, package, enter):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    pytest.raises(ImportError, enter).match("pip install")

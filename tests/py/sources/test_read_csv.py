@@ -213,8 +213,11 @@ def test_dtypes():
     assert read("x\n0.1\n", dtypes={"x": "float32"}) == [{"x": 0.10000000149011612}]
     assert read("x\n0.1\n", dtypes={"x": "float"}) == read("x\n0.1\n", dtypes={"x": float}) == [{"x": 0.1}]
     assert read(b"x\n\xff\n", dtypes={"x": bytes}) == [{"x": b"\xff"}]
-    for text_kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.dictionary("int32", pyarrow.string())):
-        assert read('x,y\n"",1\n,2\n', dtypes={"x": text_kind}) == [{"x": "", "y": 1}, {"x": None, "y": 2}]
+    for empty, names in (("", ("string", "large_string", "string_view")), (b"", ("binary", "large_binary"))):
+        for kind in map(pyarrow.type_for_alias, names):
+            for dtype in (kind, pyarrow.dictionary("int32", kind)):
+                got = read('x,y\n"",1\n,2\n', dtypes={"x": dtype})
+                assert got == [{"x": empty, "y": 1}, {"x": None, "y": 2}], dtype
     for dtypes, text in (
         ({"x": "colour"}, "is not a type"),
         ({"x": 5}, "is not a type"),

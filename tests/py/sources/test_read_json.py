@@ -323,6 +323,11 @@ def test_shared_by_name(tmp_path):
         ('{"a": [1], "b": {"c": [], "d": {"e": [5]}}}', {"records": "x"}, r"'a' \(1\), 'b.c' \(0\); choose"),
         ('{"a": {"b": {"c": 1}}}', {"records": "a.b"}, "'a.b' is an object, not an array; entries=True reads"),
         ("[1]", {"entries": True}, "is an array, not an object; omit entries=True"),
+        (
+            '{"a": {"x": 1}, "b": {"c": {"d": {}}}}',
+            {"records": "e", "entries": True},
+            r"objects in it: 'a' \(1\), 'b' \(1\), 'b.c' \(1\); choose one with records=$",
+        ),
         ("[1] [2]", {}, r"follows the document; read_jsonl reads one value per line \(byte 4\)"),
         ('{"a": [1]}\n{"a": [2]}', {"records": "a"}, "read_jsonl"),
         ("[1, 2}", {}, r"} closes a \[ \(byte 5\)"),
