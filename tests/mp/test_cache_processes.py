@@ -211,7 +211,7 @@ def killed_at_random(name, kills, target, *arguments, count=4):
     return running
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(2000 if FULL else 300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [20, pytest.param(2000 if FULL else 100, marks=pytest.mark.slow)])
 def test_writers_are_killed_at_any_moment(name, kills, log):
     """No value is torn, and at most 1 % of the space plus 400 kB is lost."""
     with opened(name) as cache:

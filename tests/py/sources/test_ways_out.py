@@ -39,7 +39,7 @@ def test_every_way_out(tmp_path, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(0, 12, 1 if os.environ.get("RECSTORE_STORM") == "full" else 3))
+@pytest.mark.parametrize("part", range(0, 12, 1 if os.environ.get("RECSTORE_STORM") == "full" else 6))
 @pytest.mark.parametrize("mode", ["all", "triples"])
 def test_every_pair_and_triple(tmp_path, mode, part):
     check(tmp_path, mode, str(part), "12")
