@@ -1,6 +1,7 @@
 """Keeps the tests on the installed package: the checkout's recstore/ folder has no compiled modules, and both
 `python -m pytest` and a subprocess started in the checkout would find it first."""
 
+import faulthandler
 import gc
 import os
 import pathlib
@@ -62,6 +63,17 @@ def _signals_as_they_were():
 
 
 SLOW_S = 1800
+TEARDOWN_S = 300
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    """Ends a process whose teardown hangs. When a test fails, pytest-timeout stops its timer."""
+    faulthandler.dump_traceback_later(TEARDOWN_S, exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_collection_modifyitems(items):

@@ -133,8 +133,7 @@ def python(tmp_path_factory):
 
     yield run
     for process in started:
-        process.kill()
-        process.wait()
+        launching.kill(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

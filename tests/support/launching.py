@@ -21,6 +21,15 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
+def kill(process):
+    """Kills a running process and all its descendants, which may hold its pipes open."""
+    if process.poll() is None:
+        for pid in reversed(process_memory.family(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
 @contextlib.contextmanager
 def launched(folder, *command, **variables):
     """Runs Python with these arguments in `folder`, with its output in the file `output` there."""
@@ -34,8 +43,4 @@ def launched(folder, *command, **variables):
         try:
             yield process
         finally:
-            if process.poll() is None:
-                for pid in reversed(process_memory.family(process.pid)):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            process.wait()
+            kill(process)
