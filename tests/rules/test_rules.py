@@ -49,7 +49,6 @@ LARGEST = 500_000  # bytes per file of the repository
 MOST_COLUMNS = 120  # of shipped files; tables in tests may be wider
 
 C_FILES = sorted([*CSRC.rglob("*.c"), *CSRC.rglob("*.h")])
-C_HEADERS = [path for path in C_FILES if path.suffix == ".h"]
 LAYERED = [path for path in C_FILES if path != UMBRELLA]
 BINDING_C = sorted((ROOT / "recstore").rglob("*.[ch]"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
@@ -116,13 +115,15 @@ def test_layers_point_one_way():
     assert {path for path in C_FILES if path.parent == CSRC} == {UMBRELLA}
 
 
-@pytest.mark.parametrize("path", LAYERED, ids=name_of)
-def test_includes_follow_the_layers(path):
-    layer = path.parent.name
-    named = includes(path, '"')
-    assert [name for name in named if not (CSRC / name).is_file()] == [], "an include names its layer: base/rs_bytes.h"
-    forbidden = [name for name in named if name.partition("/")[0] not in LAYERS[layer] | {layer}]
-    assert forbidden == [], f"{name_of(path)} may not include {forbidden}"
+def test_includes_follow_the_layers():
+    named = [(path, name) for path in LAYERED for name in includes(path, '"')]
+    missing = [(name_of(path), name) for path, name in named if not (CSRC / name).is_file()]
+    assert missing == [], "an include names its layer: base/rs_bytes.h"
+    assert [
+        (name_of(path), name)
+        for path, name in named
+        if name.partition("/")[0] not in LAYERS[path.parent.name] | {path.parent.name}
+    ] == []
 
 
 def layers_behind(path):
@@ -136,9 +137,9 @@ def layers_behind(path):
     return {name.partition("/")[0] for name in seen}
 
 
-@pytest.mark.parametrize("path", [path for path in LAYERED if path.parent.name == "arrow"], ids=name_of)
-def test_a_module_of_arrow_only_reads_or_only_writes(path):
-    assert not (layers_behind(path) & READING and layers_behind(path) & WRITING)
+def test_a_module_of_arrow_only_reads_or_only_writes():
+    layers = {name_of(path): layers_behind(path) for path in LAYERED if path.parent.name == "arrow"}
+    assert [name for name, behind in layers.items() if behind & READING and behind & WRITING] == []
 
 
 def test_layers_behind():
@@ -170,77 +171,85 @@ def test_the_umbrella_has_the_public_headers():
     assert [name for name in includes(UMBRELLA, '"') if not (CSRC / name).is_file()] == []
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=name_of)
-def test_only_os_knows_posix(path):
-    system = set(includes(path, "<")) - C11_HEADERS
-    assert system == set() or path.parent.name == "os" and path.suffix == ".c"
+def test_only_os_knows_posix():
+    files = [path for path in C_FILES if path.parent.name != "os" or path.suffix == ".h"]
+    assert [(name_of(path), name) for path in files for name in includes(path, "<") if name not in C11_HEADERS] == []
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=name_of)
-def test_core_neither_knows_python_nor_prints(path):
-    code = without_comments(path.read_text())
-    assert not re.search(r"\bPy[A-Z_]\w*|\bPython\.h", code)
-    assert "Python.h" not in includes(path, "<") + includes(path, '"')
-    assert STREAMS.findall(code.replace("format(printf", "format(")) == []
+def test_core_neither_knows_python_nor_prints():
+    python = re.compile(r"\bPy[A-Z_]\w*")
+    for path in C_FILES:
+        code = without_comments(path.read_text()).replace("format(printf", "format(")
+        assert (python.findall(code), STREAMS.findall(code)) == ([], []), name_of(path)
+        assert "Python.h" not in includes(path, "<") + includes(path, '"'), name_of(path)
 
 
-@pytest.mark.parametrize("path", C_FILES + BINDING_C, ids=name_of)
-def test_errno_is_named(path):
+def test_errno_is_named():
     """The numbers differ between systems, so they come from errno.h. 0 means that no call failed."""
-    code = without_comments(path.read_text())
-    assert re.findall(r"errno\s*(?:[=!]=|=)\s*(?!0\b)\d+|rs_error_set_errno\([^,]*,[^,]*,\s*\d+", code) == []
+    number = re.compile(r"errno\s*(?:[=!]=|=)\s*(?!0\b)\d+|rs_error_set_errno\([^,]*,[^,]*,\s*\d+")
+    files = C_FILES + BINDING_C
+    assert [name_of(path) for path in files if number.search(without_comments(path.read_text()))] == []
 
 
-@pytest.mark.parametrize("path", C_HEADERS, ids=name_of)
-def test_header_compiles_alone(path, tmp_path):
+def test_headers_compile_alone(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler on the path")
-    unit = tmp_path / "unit.c"
-    unit.write_text(f'#include "{path.relative_to(CSRC)}"\n' * 2)
-    done = subprocess.run(
-        [compiler, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-function", f"-I{CSRC}", str(unit)],
-        capture_output=True,
-        text=True,
-    )
+    units = []
+    for path in C_FILES:
+        if path.suffix == ".h":
+            units.append(tmp_path / f"{path.stem}.c")
+            units[-1].write_text(f'#include "{path.relative_to(CSRC)}"\n' * 2)
+    flags = "-std=c11 -fsyntax-only -Wall -Wextra -Wno-unused-function".split()
+    done = subprocess.run([compiler, *flags, f"-I{CSRC}", *map(str, units)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_file_is_short(path):
-    lines = path.read_text().count("\n")
-    assert lines <= MOST_LINES[path.suffix]
+def test_files_are_short():
+    lines = {path: path.read_text().count("\n") for path in SOURCES}
+    assert [(name_of(path), n) for path, n in lines.items() if n > MOST_LINES[path.suffix]] == []
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=name_of)
-def test_lines_are_short(path):
-    wide = [number for number, line in enumerate(path.read_text().split("\n"), 1) if len(line) > MOST_COLUMNS]
-    assert wide == []
+def test_lines_are_short():
+    lines = [(name_of(path), number, line) for path in SHIPPED for number, line in numbered(path)]
+    assert [(name, number) for name, number, line in lines if len(line) > MOST_COLUMNS] == []
 
 
-@pytest.mark.parametrize("path", PY_FILES, ids=name_of)
-def test_python_functions_are_short(path):
-    long = [
-        (node.name, node.end_lineno - node.lineno + 1)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and node.end_lineno - node.lineno + 1 > MOST_FUNCTION_LINES
-    ]
-    assert long == []
+def numbered(path):
+    return enumerate(path.read_text().split("\n"), 1)
 
 
-@pytest.mark.parametrize("path", [path for path in C_FILES + BINDING_C if path.suffix == ".c"], ids=name_of)
-def test_c_functions_are_short(path):
+def long_functions(paths, lengths):
+    """`(file, line, length)` of each long function. `lengths` gives `(line, length)` of the functions in a file."""
+    functions = [(name_of(path), *function) for path in paths for function in lengths(path)]
+    return [function for function in functions if function[-1] > MOST_FUNCTION_LINES]
+
+
+def python_functions(path):
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+    return [(node.lineno, node.end_lineno - node.lineno + 1) for node in functions]
+
+
+def c_functions(path):
     """In our style, the last line of the parameters opens a body, and } in column 0 closes it."""
-    long, start = [], None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    start = None
+    for number, line in numbered(path):
         if start is None and re.match(r"[A-Za-z_].*\)\s*\{$|\s.*\)\s*\{$", line) and "=" not in line:
             start = number
         elif line.startswith("}"):
-            if start is not None and number - start + 1 > MOST_FUNCTION_LINES:
-                long.append((start, number - start + 1))
+            if start is not None:
+                yield start, number - start + 1
             start = None
-    assert long == []
+
+
+def test_functions_are_short():
+    c_sources = [path for path in C_FILES + BINDING_C if path.suffix == ".c"]
+    cython = sorted((ROOT / "recstore").rglob("*.pyx"))
+    assert long_functions(PY_FILES, python_functions) == []
+    assert long_functions(c_sources, c_functions) == []
+    assert long_functions(cython, lambda path: pyx_functions(path.read_text())) == []
+    assert len(list(c_functions(CSRC / "read/rs_store.c"))) > 5
 
 
 def pyx_functions(text):
@@ -269,22 +278,15 @@ def test_pyx_functions():
     assert list(pyx_functions(text + "    def g(self): # h\n        pass\n")) == [(1, 5), (8, 2)]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recstore").rglob("*.pyx")), ids=name_of)
-def test_cython_functions_are_short(path):
-    assert [function for function in pyx_functions(path.read_text()) if function[1] > MOST_FUNCTION_LINES] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_documents_name_files_that_exist(document):
-    text = (ROOT / document).read_text()
+def test_documents_name_files_that_exist():
     # Paths begin with a folder of this repository, or are Markdown or configuration files at its top.
     tops = r"(?:csrc|recstore|tests|bench|docs|\.ci)/[\w./-]*|[A-Z_]+\.md|pyproject\.toml|CMakeLists\.txt|LICENSE"
-    named = re.findall(rf"`({tops})`", text) + re.findall(r"\]\(((?!\w+:)[^)#\s]+)", text)
-    # Links are relative to the document's folder, names to the top of the repository.
-    missing = [
-        name for name in named if not (ROOT / name).exists() and not (ROOT / document).parent.joinpath(name).exists()
-    ]
-    assert missing == []
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text()
+        named = re.findall(rf"`({tops})`", text) + re.findall(r"\]\(((?!\w+:)[^)#\s]+)", text)
+        # Links are relative to the document's folder, names to the top of the repository.
+        folders = ROOT, (ROOT / document).parent
+        assert [name for name in named if not any((folder / name).exists() for folder in folders)] == [], document
 
 
 def test_every_status_has_an_error_class():
