@@ -39,25 +39,27 @@ def odd(usual, other, every=20_000):
 
 
 FIELDS = {
-    # name: (values, the most bytes per value, including the segment's own kilobytes, a node that their tree has)
-    "ids": ([7 * i + 3 for i in range(N)], 0.16, "rising"),
-    "ids that fall": ([10**12 - i for i in range(N)], 0.16, "rising"),
-    "ids with gaps": (gaps(), 1.0, "rising"),
-    "offsets": ([12_288 * i for i in range(N)], 0.16, "rising"),
-    "seconds": ([round(0.04 * i, 2) for i in range(N)], 0.16, "rising"),
-    "seconds, nearly": ([1_700_000_000 + 30 * i + draw.randrange(3) for i in range(N)], 0.42, "rising"),
-    "times": ([EPOCH + datetime.timedelta(seconds=5 * i) for i in range(N)], 0.16, "rising"),
-    "files": (sorted_by_file(), 0.5, "runs"),
-    "shards": ([i // 500 * 7919 % 120 for i in range(N)], 0.2, "runs"),
-    "three odd among ints": (odd(lambda i: i * 7919 % 1021, "none"), 2.2, "exceptions"),
-    "three odd among strings": (odd(lambda i: f"{i * 7919 % 60_013:06}", -1), 2.2, "exceptions"),
-    "three odd among floats": (odd(lambda i: i * 7919 % 60_013 / 100, [1, "x"]), 2.2, "exceptions"),
+    # name: (a function that makes the values, the most bytes per value, including the segment's own kilobytes, a node
+    # that their tree has)
+    "ids": (lambda: [7 * i + 3 for i in range(N)], 0.16, "rising"),
+    "ids that fall": (lambda: [10**12 - i for i in range(N)], 0.16, "rising"),
+    "ids with gaps": (gaps, 1.0, "rising"),
+    "offsets": (lambda: [12_288 * i for i in range(N)], 0.16, "rising"),
+    "seconds": (lambda: [round(0.04 * i, 2) for i in range(N)], 0.16, "rising"),
+    "seconds, nearly": (lambda: [1_700_000_000 + 30 * i + draw.randrange(3) for i in range(N)], 0.42, "rising"),
+    "times": (lambda: [EPOCH + datetime.timedelta(seconds=5 * i) for i in range(N)], 0.16, "rising"),
+    "files": (sorted_by_file, 0.5, "runs"),
+    "shards": (lambda: [i // 500 * 7919 % 120 for i in range(N)], 0.2, "runs"),
+    "three odd among ints": (lambda: odd(lambda i: i * 7919 % 1021, "none"), 2.2, "exceptions"),
+    "three odd among strings": (lambda: odd(lambda i: f"{i * 7919 % 60_013:06}", -1), 2.2, "exceptions"),
+    "three odd among floats": (lambda: odd(lambda i: i * 7919 % 60_013 / 100, [1, "x"]), 2.2, "exceptions"),
 }
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_few_bytes(name, tmp_path):
-    values, limit, kind = FIELDS[name]
+    make, limit, kind = FIELDS[name]
+    values = make()
     rows = [{"value": value, "other": i * 7919 % 60_013} for i, value in enumerate(values)]
     order = draw.choices(range(len(values)), k=2000)
     with RecordList(rows, threads=1) as x:
@@ -74,7 +76,8 @@ def test_few_bytes(name, tmp_path):
         assert x.to_list() == rows
 
 
-def table():
+@pytest.fixture(scope="module")
+def rows():
     """200,000 records of several blocks, sorted by file."""
     rows, number = [], 0
     for i in range(200_000):
@@ -86,44 +89,41 @@ def table():
     return rows
 
 
-ROWS = table()
-
-
-def test_the_bytes_do_not_depend_on_threads(tmp_path):
+def test_the_bytes_do_not_depend_on_threads(rows, tmp_path):
     made = []
     for threads in (1, 4):
         path = tmp_path / f"{threads}.rec"
-        with RecordList(ROWS, threads=threads) as x:
+        with RecordList(rows, threads=threads) as x:
             assert x.info().blocks > 2
             x.save(path)
         with recstore.open(path) as x:
             made.append((x.info().sections, x.fingerprint, [x[i] for i in range(0, len(x), 7919)]))
     assert made[0] == made[1]
-    assert made[0][2] == ROWS[::7919]
+    assert made[0][2] == rows[::7919]
 
 
-def test_several_blocks():
-    order = draw.choices(range(len(ROWS)), k=3000)
-    with RecordList(ROWS) as x:
-        assert list(x) == ROWS
-        assert [x[i] for i in order] == [ROWS[i] for i in order]
+def test_several_blocks(rows):
+    order = draw.choices(range(len(rows)), k=3000)
+    with RecordList(rows) as x:
+        assert list(x) == rows
+        assert [x[i] for i in order] == [rows[i] for i in order]
         lazy = x.lazy()
-        assert [lazy[i]["id"] for i in order] == [ROWS[i]["id"] for i in order]
-        assert x.field("id").to_numpy().tolist() == [row["id"] for row in ROWS]
-        assert list(x.field("crowd", default=-1)[order]) == [ROWS[i].get("crowd", -1) for i in order]
+        assert [lazy[i]["id"] for i in order] == [rows[i]["id"] for i in order]
+        assert x.field("id").to_numpy().tolist() == [row["id"] for row in rows]
+        assert list(x.field("crowd", default=-1)[order]) == [rows[i].get("crowd", -1) for i in order]
         view = x.shuffled(3)[:5000]
         assert [row["file"] for row in view] == list(view.field("file"))
 
 
-def test_joined_lists(tmp_path):
+def test_joined_lists(rows, tmp_path):
     path = tmp_path / "x.rec"
-    with RecordList(ROWS[:70_000]) as x, RecordList(ROWS[70_000:130_000]) as y:
+    with RecordList(rows[:70_000]) as x, RecordList(rows[70_000:130_000]) as y:
         with x + y as both:
-            assert list(both) == ROWS[:130_000]
+            assert list(both) == rows[:130_000]
             both.save(path)
     with recstore.open(path, verify="full") as x:
-        assert x.field("id").to_numpy().tolist() == [row["id"] for row in ROWS[:130_000]]
-        assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [ROWS[i] for i in (0, 69_999, 70_000, 129_999)]
+        assert x.field("id").to_numpy().tolist() == [row["id"] for row in rows[:130_000]]
+        assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [rows[i] for i in (0, 69_999, 70_000, 129_999)]
 
 
 def test_unordered_records_have_no_placed_nodes():

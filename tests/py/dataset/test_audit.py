@@ -39,17 +39,18 @@ def true_size(value, seen):
 
 
 class TestSizes:
-    @pytest.mark.parametrize("value", [
-        records(50_000),
-        {str(i): [i, str(i)] for i in range(30_000)},
-        list(range(1000, 200_000)),
-        ["x" * (i % 100) for i in range(50_000)],
-        tuple((i, float(i)) for i in range(1000, 40_000)),
-        set(range(1000, 50_000)),
-        [[records(20) for _ in range(30)] for _ in range(40)],
-        [None] * 100_000,
-    ], ids=lambda v: type(v).__name__)  # fmt: skip
-    def test_deep(self, value):
+    @pytest.mark.parametrize("make", [
+        lambda: records(50_000),
+        lambda: {str(i): [i, str(i)] for i in range(30_000)},
+        lambda: list(range(1000, 200_000)),
+        lambda: ["x" * (i % 100) for i in range(50_000)],
+        lambda: tuple((i, float(i)) for i in range(1000, 40_000)),
+        lambda: set(range(1000, 50_000)),
+        lambda: [[records(20) for _ in range(30)] for _ in range(40)],
+        lambda: [None] * 100_000,
+    ])  # fmt: skip
+    def test_deep(self, make):
+        value = make()
         real = true_size(value, set())
         assert real * 0.8 < object_sizes.deep(value) < real * 1.2
 

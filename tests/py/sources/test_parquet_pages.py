@@ -206,17 +206,21 @@ def _peak(path, n):
 
 
 LARGE = {
-    "400 columns of one page": ({f"c{i}": pa.array(range(i, 60_000 + i)) for i in range(400)}, {"compression": "zstd"}),
+    # name: (columns, options of the writer)
+    "400 columns of one page": (
+        lambda: {f"c{i}": pa.array(range(i, 60_000 + i)) for i in range(400)},
+        {"compression": "zstd"},
+    ),
     "texts in 200 columns": (
-        {f"c{i}": pa.array([f"{i} {j * 7919 % 20_011}" for j in range(20_000)]) for i in range(200)},
+        lambda: {f"c{i}": pa.array([f"{i} {j * 7919 % 20_011}" for j in range(20_000)]) for i in range(200)},
         {"compression": "snappy"},
     ),
     "lists in 100 columns": (
-        {f"c{i}": pa.array([[i, j, j + 1] for j in range(40_000)]) for i in range(100)},
+        lambda: {f"c{i}": pa.array([[i, j, j + 1] for j in range(40_000)]) for i in range(100)},
         {"compression": "zstd", "use_dictionary": False},
     ),
     "a row group of 160 MB": (
-        {name: pa.array(range(10_000_000)) for name in ("a", "b")},
+        lambda: dict.fromkeys(("a", "b"), pa.array(range(10_000_000))),
         {"compression": "zstd", "use_dictionary": False, "data_page_size": 1 << 20},
     ),
 }
@@ -225,12 +229,12 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_memory_is_bounded(name, tmp_path):
     columns, options = LARGE[name]
-    table = pa.table(columns)
-    path = tmp_path / "x.parquet"
+    table = pa.table(columns())
+    n, path = len(table), tmp_path / "x.parquet"
     whole = {"data_page_size": 64 << 20, "max_rows_per_page": 1 << 30, "use_dictionary": False, **options}
-    pq.write_table(table, path, row_group_size=len(table), **whole)
+    pq.write_table(table, path, row_group_size=n, **whole)
     del table
-    assert _peak(path, len(next(iter(columns.values())))) < 64 << 20
+    assert _peak(path, n) < 64 << 20
 
 
 def _repeated(size, count):
@@ -238,12 +242,12 @@ def _repeated(size, count):
 
 
 LATE = {
-    "texts": [pa.table({"t": _repeated(200_000, 600)})],
-    "texts in lists": [pa.table({"t": [[text, text] for text in _repeated(200_000, 300)]})],
-    "texts in structs beside many short ones": [
+    "texts": lambda: [pa.table({"t": _repeated(200_000, 600)})],
+    "texts in lists": lambda: [pa.table({"t": [[text, text] for text in _repeated(200_000, 300)]})],
+    "texts in structs beside many short ones": lambda: [
         pa.table({"t": [{"a": str(i % 5000), "b": text} for i, text in enumerate(_repeated(200_000, 600))]})
     ],
-    "a row group that repeats a text before others": [
+    "a row group that repeats a text before others": lambda: [
         pa.table({"t": ["x" * 2000] * 3000}),
         *[pa.table({"t": [f"{i * 7919:0500}" for i in range(first, first + 60_000)]}) for first in (0, 60_000)],
     ],
@@ -253,8 +257,10 @@ LATE = {
 @pytest.mark.parametrize("name", LATE)
 def test_memory_is_bounded_where_later_rows_differ(name, tmp_path):
     """Each row group is read as its own dictionaries require."""
-    path = tmp_path / "x.parquet"
-    with pq.ParquetWriter(path, LATE[name][0].schema, compression="zstd") as writer:
-        for table in LATE[name]:
+    tables, path = LATE[name](), tmp_path / "x.parquet"
+    n = sum(map(len, tables))
+    with pq.ParquetWriter(path, tables[0].schema, compression="zstd") as writer:
+        for table in tables:
             writer.write_table(table, row_group_size=len(table))
-    assert _peak(path, sum(map(len, LATE[name]))) < 64 << 20
+    del table, tables
+    assert _peak(path, n) < 64 << 20
