@@ -208,7 +208,8 @@ def real(session: nox.Session) -> None:
         system_package(session, program, package)
     programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
-    in_clone(session, "pytest", "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py")
+    chosen = "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py"
+    in_clone(session, "pytest", "-n", "auto", "--dist", "loadfile", *chosen)
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:

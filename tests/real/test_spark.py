@@ -23,11 +23,23 @@ if shutil.which("java") is None:
 ATTEMPTS = 3
 
 
+def end_java():
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     """A session of two threads that tries a task up to three times. Its workers have this process's import path."""
     from pyspark.sql import SparkSession
 
+    end_java()  # of an earlier test, which has another environment
     folder = tmp_path_factory.mktemp("spark")
     environment = {
         "PYSPARK_PYTHON": sys.executable,
@@ -55,11 +67,7 @@ def spark(tmp_path_factory):
     yield session
     tempfile.tempdir = tempdir_before
     session.stop()
-    gateway = type(session.sparkContext)._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # this ends Java
-    gateway.proc.wait(60)
-    type(session.sparkContext)._gateway = type(session.sparkContext)._jvm = None
+    end_java()
     for name, value in before.items():
         os.environ.pop(name, None)
         if value is not None:
