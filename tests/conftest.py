@@ -17,8 +17,8 @@ sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).r
 
 
 def pytest_configure():
-    """Sets the hypothesis profile. Restores SIGINT: a shell ignores it for a command with `&`, whose children inherit
-    this, so a test that interrupts a child would wait forever."""
+    """Sets the hypothesis profile. Restores SIGINT: a command that a shell starts with `&` ignores it, and so do the
+    command's children. A test that interrupts a child would wait forever."""
     # The time of an example depends on the load of the machine.
     too_slow = hypothesis.HealthCheck.too_slow
     hypothesis.settings.register_profile("recstore", deadline=None, suppress_health_check=[too_slow])
@@ -36,7 +36,7 @@ def _a_small_heap():
 
 @pytest.fixture(scope="session", autouse=True)
 def _outside_the_checkout(tmp_path_factory):
-    """Every test, and so every subprocess without a folder of its own, runs in an empty folder."""
+    """Runs the tests, and so each subprocess without a folder of its own, in a temporary folder."""
     before = pathlib.Path.cwd()
     os.chdir(tmp_path_factory.mktemp("cwd"))
     yield
@@ -45,7 +45,7 @@ def _outside_the_checkout(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_pins_of_earlier_tests():
-    """A pin ends after a minute. It would close descriptors and mappings while a later test counts them."""
+    """A pin lasts a minute. Its end would close descriptors and mappings while a later test counts them."""
     yield
     pins = sys.modules.get("recstore.shm.pins")
     if pins is not None:

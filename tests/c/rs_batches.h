@@ -7,7 +7,7 @@
 static rs_error err;
 
 /* A store with an export over it, and the batch and schema that read_table makes. */
-typedef struct opened {
+typedef struct batch_export {
     built owned; /* set by open_built */
     rs_store store;
     rs_arrow_block blocks[64];
@@ -15,9 +15,9 @@ typedef struct opened {
     rs_arrow_out out;
     struct ArrowArray batch;
     struct ArrowSchema schema;
-} opened;
+} batch_export;
 
-static inline rs_status open_over(opened *o, const built *b) {
+static inline rs_status open_over(batch_export *o, const built *b) {
     memset(o, 0, sizeof *o);
     RS_TRY(rs_store_open(&o->store, built_slice(b), NULL, &err));
     if (o->store.n_blocks > 64) abort();
@@ -28,13 +28,13 @@ static inline rs_status open_over(opened *o, const built *b) {
 }
 
 /* As open_over, but close_over clears `b`. */
-static inline bool open_built(opened *o, built b) {
+static inline bool open_built(batch_export *o, built b) {
     bool ok = CHECK(b.data != NULL) && CHECK_OK(open_over(o, &b), &err);
     o->owned = b;
     return ok;
 }
 
-static inline void close_over(opened *o) {
+static inline void close_over(batch_export *o) {
     if (o->schema.release != NULL) o->schema.release(&o->schema);
     if (o->batch.release != NULL) o->batch.release(&o->batch);
     rs_arrow_out_clear(&o->out);
@@ -43,7 +43,7 @@ static inline void close_over(opened *o) {
 }
 
 /* Runs and loads each block that the run stops for, as the Python binding does, until it stops for another reason. */
-static inline rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+static inline rs_status run(batch_export *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                             rs_arrow_stop *stop) {
     memset(stop, 0, sizeof *stop);
     for (;;) {
@@ -55,14 +55,14 @@ static inline rs_status run(opened *o, const int64_t *positions, int64_t start, 
 }
 
 /* Infers the types of n records. Sets *whole to whether all fields have a type. */
-static inline rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
+static inline rs_status infer(batch_export *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
     rs_arrow_stop stop;
     RS_TRY(run(o, NULL, start, step, n, &stop));
     return rs_arrow_out_resolve(&o->out, whole, &err);
 }
 
 /* Makes one batch of n records. */
-static inline rs_status read(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+static inline rs_status read(batch_export *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                              struct ArrowArray *batch) {
     rs_arrow_stop stop;
     bool whole;
@@ -75,7 +75,7 @@ static inline rs_status read(opened *o, const int64_t *positions, int64_t start,
 }
 
 /* Makes one batch of the first n records, and its schema. close_over releases both. */
-static inline rs_status read_table(opened *o, uint64_t n) {
+static inline rs_status read_table(batch_export *o, uint64_t n) {
     RS_TRY(read(o, NULL, 0, 1, n, &o->batch));
     return rs_arrow_export_schema(o->out.root, &o->schema, &err);
 }

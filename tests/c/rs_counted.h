@@ -9,7 +9,7 @@ static make_block block;
 static rs_stats stats;
 static rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_span counted_spans[MAKE_RECORDS];
-static uint64_t counted_kept_bytes; /* of sets and offsets, before the first record */
+static uint64_t counted_kept_bytes; /* stats.kept_bytes before the first record */
 
 /* Collects the stats of the records in `block`. Pair it with forget(). */
 static inline rs_status look(void) {

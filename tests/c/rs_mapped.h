@@ -16,7 +16,7 @@ typedef struct mapped_input {
     const uint8_t *opaque; /* NULL when no entry is opaque */
     const uint64_t *order; /* 2 n_entries numbers; NULL when no record is dead */
     uint64_t n_entries;    /* only with order */
-    uint64_t flush_every;  /* records of a block; 0 for as many as fit */
+    uint64_t flush_every;  /* keys per block; 0 for as many as fit */
 } mapped_input;
 
 static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *input, uint64_t *hashes, rs_error *err) {

@@ -1,5 +1,6 @@
-/* rs_raw.h: turns an encoded record back into its `any` value, byte for byte. A plain, slow reader of trees (texts,
- * packed numbers, dict codes and placed nodes use the real one), for records that rs_check_record accepts. */
+/* rs_raw.h: turns an encoded record back into its `any` value, byte for byte. A plain, slow reader of trees, for
+ * records that rs_check_record accepts. Texts, packed numbers, dict codes, placed nodes and exceptions use the real
+ * reader. */
 #pragma once
 
 #include "read/rs_decode.h"

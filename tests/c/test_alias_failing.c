@@ -26,7 +26,8 @@ void __wrap_free(void *p) {
 
 enum { N = 5 };
 
-/* Makes a table from weights, or from the bytes of `from`. Each allocation is refused once. */
+/* Makes a table from the bytes of `from`; if it is NULL, from weights, then from the bytes of that table. Each
+ * allocation is refused once. */
 static void check_each(const rs_alias *from) {
     static const double weights[N] = {3, 0, 1, 7, 0.5};
     rs_status status = RS_E_MEM;

@@ -114,7 +114,7 @@ static const struct {
     {RS_OK, 23, {0x10, 2, 20, 4, 0, 1, 1, 'a', 0, 20, 4, 0, 1, 1, 'b', 3, 6, 0, 0}},
     {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 2, 0}},          /* int16[2] in an array of no dimensions */
     {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 3, 0}}, /* int16[3] */
-    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 3, 3, 0, 0}},    /* beyond by its offset */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 3, 3, 0, 0}},    /* ends beyond the item */
     {RS_E_FMT_VALUE, 21, {0x10, 0,    20,   4,    0,    1,    1, 'a', 0xFF, 0xFF, 0xFF,
                           0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 3,   0,    0}},
     {RS_E_FMT_VALUE, 7, {0x10, 2, 20, 0, 2, 0, 0}},                    /* an aligned flag of 2 */

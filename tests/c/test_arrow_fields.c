@@ -16,9 +16,9 @@ RECORD(add) {
 
 static int64_t k_of(uint64_t i) { return (int64_t)(i * 1001 % 5000) - 7; }
 
-/* An export of one field. Paths are compiled for each tree as they are for other column reads. */
+/* An export of one field. Its path is compiled for each tree, as for other column reads. */
 typedef struct field_export {
-    opened o;
+    batch_export o;
     rs_path_key key;
     rs_path_name name;
     rs_key_path path;
@@ -125,7 +125,7 @@ TEST(test_sure) {
     built_clear(&b);
 }
 
-/* A batch is full when it reaches its size, not one record later. */
+/* A batch is full when it reaches batch_bytes, not one record later. */
 TEST(test_full) {
     rs_arrow_stop stop;
     bool whole;
@@ -148,7 +148,7 @@ TEST(test_full) {
     built_clear(&b);
 }
 
-/* ---- Several fields of records with more ---- */
+/* ---- Some of the fields of a record ---- */
 
 /* {"id": i, "t": a text, in some records "u": another, "n": a text}. */
 RECORD(add_texts) {

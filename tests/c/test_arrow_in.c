@@ -126,15 +126,16 @@ TEST(test_run_ends_and_their_bounds) {
 
 TEST(test_wide_ints_of_polars) {
     static const uint64_t words[] = {5, 0, 0, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX};
-    const uint8_t least[] = {0x07, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
-    const uint8_t half[] = {0x07, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0};
-    uint8_t most[19];
+    const uint8_t min_int128[] = {0x07, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
+    const uint8_t two_to_127[] = {0x07, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0};
+    uint8_t max_uint128[19];
     rs_buffer expected = {0};
-    make_int(&expected, 5), make_bytes(&expected, least, sizeof least), make_int(&expected, -1);
+    make_int(&expected, 5), make_bytes(&expected, min_int128, sizeof min_int128), make_int(&expected, -1);
     check_rows(arrow_set(arrow_make("_pli128", "", 3, 2), 1, words, sizeof words), &expected);
-    memset(most, 0xFF, sizeof most);
-    most[0] = 0x07, most[1] = 17, most[18] = 0;
-    make_int(&expected, 5), make_bytes(&expected, half, sizeof half), make_bytes(&expected, most, sizeof most);
+    memset(max_uint128, 0xFF, sizeof max_uint128);
+    max_uint128[0] = 0x07, max_uint128[1] = 17, max_uint128[18] = 0;
+    make_int(&expected, 5), make_bytes(&expected, two_to_127, sizeof two_to_127);
+    make_bytes(&expected, max_uint128, sizeof max_uint128);
     check_rows(arrow_set(arrow_make("_plu128", "", 3, 2), 1, words, sizeof words), &expected);
     arrow_drop();
 }

@@ -56,7 +56,7 @@ static bool same_row(const struct ArrowArray *batch, uint64_t k, uint64_t i) {
 }
 
 static void check_order(const built *b, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    static opened o;
+    static batch_export o;
     struct ArrowArray batch = {0};
     uint64_t k;
     bool ok = true;
@@ -91,7 +91,7 @@ TEST(test_orders_of_any) { check_orders(false); }
 
 TEST(test_schema) {
     static const char *const formats[] = {"l", "g", "u", "+l", "u", "+s", "l"};
-    static opened o;
+    static batch_export o;
     struct ArrowSchema schema = {0};
     bool whole;
     REQUIRE(open_built(&o, build(add, N, true)));
@@ -111,7 +111,7 @@ TEST(test_schema) {
 static void check_kinds(bool compress) {
     static const char *const names[] = {"id", "score", "word", "text", "path", "ring", "at", "odd"};
     static const char *const formats[] = {"l", "g", "u", "u", "u", "+l", "+s", "l"};
-    static opened o;
+    static batch_export o;
     REQUIRE(open_built(&o, build(columns_record, 3000, compress)));
     REQUIRE_OK(read_table(&o, 3000), &err);
     CHECK(o.batch.n_children == 8 && o.schema.n_children == 8);
@@ -136,9 +136,9 @@ static void check_kinds(bool compress) {
 TEST(test_kinds) { check_kinds(true); }
 TEST(test_kinds_of_any) { check_kinds(false); }
 
-/* Takes records 2900 to 3099, whose places the caller looks up, as the Python binding does if only Python can compare
- * the keys. */
-static void take_some(opened *o) {
+/* Looks up the places of records 2900 to 3099 and takes them, as the Python binding does if only Python can compare the
+ * keys. */
+static void take_some(batch_export *o) {
     for (uint64_t i = 2900; i < 3100; i++) {
         rs_record record;
         rs_place place;
@@ -150,7 +150,7 @@ static void take_some(opened *o) {
 }
 
 static void check_taken(bool compress) {
-    static opened o;
+    static batch_export o;
     struct ArrowArray batch = {0};
     bool whole = false, ok = true;
     REQUIRE(open_built(&o, build(add, N, compress)));
@@ -172,7 +172,7 @@ TEST(test_taken) { check_taken(true); }
 TEST(test_taken_of_any) { check_taken(false); }
 
 TEST(test_mixed_types) {
-    static opened o;
+    static batch_export o;
     struct ArrowArray batch = {0};
     bool whole;
     REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
@@ -198,7 +198,7 @@ TEST(test_mixed_types) {
 }
 
 TEST(test_chosen_fields) {
-    static opened o;
+    static batch_export o;
     rs_arrow_field *child;
     REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
     CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.program.n_fields, &child, &err), &err);
@@ -211,7 +211,7 @@ TEST(test_chosen_fields) {
 }
 
 TEST(test_stops) {
-    static opened o;
+    static batch_export o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop = {0};
     static const int64_t wrong[] = {0, 5, N, 1};
@@ -241,7 +241,7 @@ TEST(test_stops) {
 
 /* A full batch ends before the last record. Stores of huge records get offsets of 64 bits. */
 TEST(test_full_batches) {
-    static opened o;
+    static batch_export o;
     struct ArrowSchema schema = {0};
     rs_arrow_stop stop;
     uint64_t at = 0, batches = 0;
@@ -275,9 +275,9 @@ TEST(test_full_batches) {
     close_over(&o);
 }
 
-/* With one byte from the header to TREE_TABLE changed, and matching checksums, an export gives a batch or an error. */
+/* An export of a store with one changed byte before TREE_TABLE, but matching checksums, gives a batch or an error. */
 TEST(test_changed_bytes) {
-    static opened o;
+    static batch_export o;
     static built_layout layout;
     built b = build(columns_record, 600, true);
     uint64_t failed = 0;

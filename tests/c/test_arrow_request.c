@@ -41,7 +41,7 @@ static bool same_views(const struct ArrowArray *array) {
 /* Returns the type of field `f` if the consumer requests `wanted`, with elements of type `element` unless NULL. */
 static const char *answer_to(const built *b, unsigned f, const char *wanted, const char *element) {
     static const char *const names[] = {"byte", "plus", "single", "text", "list", "none", "low"};
-    static opened o;
+    static batch_export o;
     static char answer[64];
     struct ArrowSchema child_element = {.format = element, .name = ""}, *child_elements[] = {&child_element};
     struct ArrowSchema child = {

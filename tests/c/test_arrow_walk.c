@@ -111,7 +111,7 @@ static bool same_row(const struct ArrowArray *batch, uint64_t i) {
 }
 
 static void check_values(bool compress) {
-    static opened o;
+    static batch_export o;
     uint64_t i;
     REQUIRE(open_built(&o, build(add, N, compress)));
     REQUIRE_OK(read_table(&o, N), &err);
@@ -136,7 +136,7 @@ RECORD(add_naive) {
 
 /* The tree of a datetime without a zone gives its type; no record is read. */
 TEST(test_naive_is_sure) {
-    static opened o;
+    static batch_export o;
     bool whole;
     REQUIRE(open_built(&o, build(add_naive, N, true)));
     CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
@@ -147,7 +147,7 @@ TEST(test_naive_is_sure) {
 /* Offsets have 64 bits if the largest record may have 1 GiB or more when UTF-8 doubles its size. */
 TEST(test_wide_by_the_header) {
     static const uint64_t sizes[] = {(1 << 29) - 1, 1 << 29};
-    static opened o;
+    static batch_export o;
     built b = build(add, 64, true);
     bool whole;
     REQUIRE(b.data != NULL);
@@ -175,7 +175,7 @@ RECORD(add_odd) {
 }
 
 static void check_odd(bool compress) {
-    static opened o;
+    static batch_export o;
     REQUIRE(open_built(&o, build(add_odd, N, compress)));
     REQUIRE_OK(read_table(&o, N), &err);
     struct ArrowSchema **c = o.schema.children;
@@ -198,7 +198,7 @@ static void check_odd(bool compress) {
 TEST(test_odd_of_any) { check_odd(false); }
 TEST(test_odd_of_trees) { check_odd(true); }
 
-/* {"t": ("x", ("y", (i, "z")))}: the innermost items are elements of a list, which have one type. */
+/* {"t": ("x", ("y", (i, "z")))}: the innermost items are elements of a list, which must have one type. */
 RECORD(add_deep) {
     make_head(raw, 0x0F, 1), make_str(raw, "t");
     make_head(raw, 0x0E, 2), make_str(raw, "x"), make_head(raw, 0x0E, 2), make_str(raw, "y");
@@ -206,7 +206,7 @@ RECORD(add_deep) {
 }
 
 TEST(test_deep_tuples) {
-    static opened o;
+    static batch_export o;
     for (unsigned k = 0; k < 2; k++) {
         bool whole = true;
         REQUIRE(open_built(&o, build(add_deep, N, k == 0)));
@@ -230,7 +230,7 @@ TEST(test_offsets_of_a_day) {
         int64_t minutes;
         const char *format;
     } cases[] = {{-1439, "tsu:-23:59"}, {-1440, "tsu:UTC"}, {1439, "tsu:+23:59"}, {1440, "tsu:UTC"}};
-    static opened o;
+    static batch_export o;
     EACH (k, cases) {
         offset_minutes = cases[k].minutes;
         REQUIRE(open_built(&o, build(add_offset, 10, false)));
@@ -253,7 +253,7 @@ RECORD(add_datetimes) {
 
 /* Items of one unit become a list of that unit; different units have no common type. */
 TEST(test_units_of_items) {
-    static opened o;
+    static batch_export o;
     for (unsigned k = 0; k < 4; k++) {
         struct ArrowArray batch = {0};
         struct ArrowSchema schema = {0};
@@ -284,7 +284,7 @@ RECORD(add_short) {
 
 /* A tuple shorter than those seen during inference has None for its missing items. */
 TEST(test_short_tuples) {
-    static opened o;
+    static batch_export o;
     struct ArrowArray batch = {0};
     rs_arrow_stop stop;
     bool whole = false;
@@ -312,7 +312,7 @@ RECORD(add_pairs) {
 
 /* Tuples get the same types from the tree and from a scan of the records. */
 TEST(test_tuples_by_tree_and_by_scan) {
-    static opened o;
+    static batch_export o;
     for (unsigned k = 0; k < 2; k++) {
         REQUIRE(open_built(&o, build(add_pairs, N, true)));
         if (k == 1) rs_arrow_out_infer_all(&o.out);
@@ -334,7 +334,7 @@ TEST(test_list_among_tuples) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0},
                                       {TUPLE, 1, 0, 2, 4, 0, 0, 0},  {TUPLE, 0, 0, 0, 0, 0, 0, 0},
                                       {INT, 8, 0, 0, 0, 3, 8, 0},    {BOOL, 0, 0, 0, 0, 0, 0, 0}};
-    static opened o;
+    static batch_export o;
     static hand h;
     rs_arrow_stop stop;
     built b;
@@ -370,7 +370,7 @@ RECORD(add_objects) {
 
 /* An object has None for the fields that only objects of another class have. */
 TEST(test_objects_of_two_classes) {
-    static opened o;
+    static batch_export o;
     for (unsigned k = 0; k < 2; k++) {
         REQUIRE(open_built(&o, build(add_objects, N, k == 1)));
         REQUIRE_OK(read_table(&o, N), &err);
@@ -383,7 +383,7 @@ TEST(test_objects_of_two_classes) {
     }
 }
 
-/* {"d": a Decimal, in three of four records with an exponent}. Few of them differ, so a table holds them. */
+/* {"d": a Decimal, in three of four records with an exponent}. Few are distinct, so a table holds them. */
 RECORD(add_small_decimals) {
     const unsigned n = (unsigned)(i % 40) + 1;
     char text[32];
@@ -395,7 +395,7 @@ RECORD(add_small_decimals) {
 }
 
 TEST(test_small_decimals) {
-    static opened o;
+    static batch_export o;
     for (unsigned k = 0; k < 2; k++) {
         REQUIRE(open_built(&o, build(add_small_decimals, 10 * N, k == 1)));
         REQUIRE_OK(read_table(&o, 10 * N), &err);
@@ -460,7 +460,7 @@ TEST(test_bad_payloads) {
         BAD("\x11\x19\x0E\3\x09\1m\x09\1q\x0E\1\x09\1n\x0D\1\x90"), /* dataclass: a list */
         BAD("\x11\x19\x0E\3\x09\1m\x09\1q\x0E\1\x09\1n\x0E\2\x90\x90"),
     };
-    static opened o;
+    static batch_export o;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         struct ArrowArray batch = {0};
         bad = cases[i / 2].bytes, bad_size = cases[i / 2].size;

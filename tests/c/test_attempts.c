@@ -1,4 +1,4 @@
-/* test_attempts.c: a failed attempt for a position is remembered until it is dropped, except in runs that repeat
+/* test_attempts.c: a failed attempt for a position is reported until it is dropped, except in runs that repeat
  * attempts. */
 #include "plan/rs_attempts.h"
 #include "rs_test.h"

@@ -94,8 +94,8 @@ RECORD(placed_record) {
 
 static bool never(uint64_t i) { return (void)i, false; }
 
-/* The values of placed nodes are read back. They are stored only in the places: a record has 13 bits for the usual ints
- * and 3 more bits, too few for the other values. */
+/* The values of placed nodes are read back. Only the places store them: a record has just 16 bits, and the usual ints
+ * take 13. */
 TEST(test_placed) {
     built b = build_blocks(placed_record, 3000, never);
     uint32_t n[256] = {0};
@@ -110,8 +110,8 @@ TEST(test_placed) {
     built_clear(&b);
 }
 
-/* Returns whether two ints of `raw` bytes stay raw if they take 10 bytes encoded. With `pads`, pads the segment in
- * between. */
+/* Returns whether two ints of `raw` bytes stay raw if they take 10 bytes encoded. With `pads`, pads the segment before
+ * this choice. */
 static bool stays_raw(uint64_t raw, bool pads) {
     static const rs_span spans[] = {{0, 2}, {2, 2}};
     rs_segment_writer writer;
@@ -165,7 +165,7 @@ TEST(test_short_last_block) {
     built_clear(&c);
 }
 
-/* The same values again and again. */
+/* Repeats the records of the first part. */
 static void add_again(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { columns_record(i % COLUMNS_PART, raw, arrays); }
 static bool every_part_and_a_bit(uint64_t i) { return (i + 1) % COLUMNS_PART == 0 || i == 3 * COLUMNS_PART + 20; }
 
@@ -211,7 +211,7 @@ TEST(test_dictionaries_of_one_path) {
 
 static uint64_t seed;
 
-/* Mostly one of a few values, so that tables are worth it. */
+/* Most records repeat one of a few values, so tables pay off. */
 RECORD(add_random) {
     make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
     uint64_t choice = make_random(30) + i % 29 * (1 + make_random(3));

@@ -138,12 +138,12 @@ static void check_sum(side *to, rs_buffer *out, size_t first, uint64_t first_mor
     memcpy(out->data, head, sizeof head);
 }
 
-/* The first number is the bytes of offsets, the second the number of blocks of 80 bytes each, the fifth the bytes of
- * trees. */
+/* The first number is the bytes of the offsets, the second the number of blocks, of 80 bytes each, the fifth the bytes
+ * of the trees. */
 static void check_sums(side *to, rs_buffer *out) {
     const uint64_t blocks = rs_load_u64(out->data + 16) / RS_FMT_BLOCK_SIZE + 1;
     check_sum(to, out, 0, 0 - blocks * RS_FMT_BLOCK_SIZE, 1, blocks); /* negative */
-    check_sum(to, out, 0, 4, 4, (uint64_t)-4);                        /* within a number */
+    check_sum(to, out, 0, 4, 4, (uint64_t)-4);                        /* not a multiple of 8 */
 }
 
 /* A truncated parcel is refused. A parcel with a changed byte is refused, or placed without reading beyond its end. */

@@ -274,7 +274,7 @@ TEST(test_the_same_bytes_of_pairs) {
     stop(&plain);
 }
 
-/* Records are removed at once, some as the first of a chunk: the key sets of dicts must still match. */
+/* Some records are removed right after they are added, even the first of a chunk: the key sets must still match. */
 TEST(test_records_taken_back) {
     fixture a, b;
     start(&a, 2);
@@ -370,7 +370,7 @@ TEST(test_a_forked_child) {
     stop(&m);
 }
 
-/* Only the threads' allocations fail, after n of them. The build fails, or succeeds if the memory was for an optional
+/* Only the threads' allocations fail, after the first n. The build fails, or succeeds if the memory was for an optional
  * attempt. The sanitizers check that nothing leaks. */
 TEST(test_memory_refused_in_threads) {
     fixture m;

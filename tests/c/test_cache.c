@@ -78,7 +78,7 @@ static bool same(rs_slice a, rs_slice b) {
            (rs_slice_left(&a) == 0 || memcmp(a.ptr, b.ptr, rs_slice_left(&a)) == 0);
 }
 
-/* Finds value number n and checks its checksum. Sets *equal, if found, to whether it is as stored. */
+/* Finds value number n and checks its checksum. If found, sets *equal to whether it equals the value of make(). */
 static rs_status get(uint64_t n, size_t arrays_size, bool *found, bool *equal) {
     rs_cache_value got;
     made_value made;
@@ -522,7 +522,7 @@ TEST(test_a_cut_file) {
     end();
 }
 
-TEST(test_what_cannot_be_created) {
+TEST(test_limits_of_creation) {
     char label[RS_CACHE_LABEL_MOST + 2];
     memset(label, 'x', sizeof label - 1);
     label[sizeof label - 1] = 0;

@@ -93,7 +93,7 @@ TEST(test_lists) {
     }
 }
 
-/* Sets the cell of a const of these bytes, and checks its type and, unless the type is 0, its number. */
+/* Sets the cell of a const of these bytes. Checks its type and, unless the type is 0, its number. */
 static void check_const(const void *aux, size_t size, unsigned type, uint64_t number) {
     uint64_t out = 0;
     rs_node node = node_of(RS_FMT_NODE_CONST, 0, 0);

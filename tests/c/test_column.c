@@ -1,4 +1,4 @@
-/* test_column.c: columns of numbers that have one offset in many rows, in every stored form, and mixed types. */
+/* test_column.c: columns of numbers at one offset in many rows, in every stored form; mixed types. */
 #include "columns/rs_column.h"
 #include "rs_make.h"
 
@@ -152,7 +152,7 @@ static rs_node decimal_of(uint8_t bits, uint64_t size_bytes, uint64_t base, unsi
     return node;
 }
 
-/* Rows and lists of decimals against the reader of a single decimal. */
+/* Compares rows and lists of decimals with the reader of a single decimal. */
 static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);

@@ -32,7 +32,7 @@ static sources s;
 
 static rs_status open_field(const char *key) { return sources_open(&s, built_slice(&b), &key, 1, &err); }
 
-/* Reads to the end or to a stop, and continues after each stop for a block. */
+/* Reads to the end or to a stop. If the stop is for a block, loads it and continues. */
 static rs_status run(rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
                      rs_column_read_stop *stop) {
     memset(stop, 0, sizeof *stop);

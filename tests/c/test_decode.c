@@ -1,5 +1,5 @@
-/* test_decode.c: the check of encoded records: literal bytes of the kinds of node without tables and places, rules 20 to
- * 23, damage. */
+/* test_decode.c: the check of encoded records: literal bytes of node kinds that need no tables or places; rules 20 to
+ * 23; damage. */
 #include "read/rs_decode.h"
 #include "rs_make.h"
 #include "verify/rs_check.h"
@@ -240,7 +240,7 @@ TEST(test_limits) {
     CHECK_CODE(check_limits(9, 0, 1, nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* Truncation only shortens a node that takes the rest of the record. */
+/* If a node takes the rest of the record, truncating the record only shortens the node. */
 TEST(test_rest) {
     static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
     static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0},
@@ -301,7 +301,7 @@ TEST(test_limits_of_packed) {
     CHECK_CODE(check_limits(9, 5, 1, hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
 }
 
-/* The limit of values allows the count, but its bytes are missing, or their number wraps around. */
+/* The limit of values allows the count, but the bytes of the elements are missing, or their number wraps around. */
 TEST(test_sizes_that_wrap) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
     static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};

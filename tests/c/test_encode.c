@@ -224,7 +224,7 @@ TEST(test_array) {
     CHECK_ENCODED(10);
 }
 
-/* The tree has the tag, the code and EXTRA. Bits and body are those of the payload. */
+/* The tree has the tag, the code and EXTRA; the record has only the payload's bits and body. */
 TEST(test_ext) {
     static const make_node nodes[] = {
         {LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};

@@ -7,7 +7,7 @@ enum { GROUP = 8 + 64 * 2, HEAP = 512 };
 
 static const char long_text[] = "a text that is longer than one copy takes";
 
-/* A table of `any` values by hand: its heap, then one group of offsets. */
+/* A table of `any` values made by hand: its heap, then one group of offsets. */
 typedef struct made_table {
     uint8_t bytes[HEAP + GROUP];
     uint64_t end;
@@ -114,7 +114,7 @@ TEST(test_every_kind) {
     close_pair(&p);
 }
 
-/* Two nodes with the same tables share the cached entries. */
+/* Two nodes that name the same table share its cached entries. */
 TEST(test_nodes_in_turn) {
     static pair p;
     const rs_cursor cursor = cursor_of(1000);

@@ -57,7 +57,7 @@ static void set_specs(void) {
     specs[9].fill[0] = 77;
 }
 
-/* Opens `g` over the first n fields of a store. */
+/* Opens `g` over the first n of `fields` in a store. */
 static bool open_gather(const built *b, const char *const *fields, unsigned n) {
     return CHECK_OK(sources_open(&s, built_slice(b), fields, n, &err), &err) &&
            CHECK_OK(rs_gather_open(&g, specs, n, &err), &err);
@@ -68,7 +68,7 @@ static void close_gather(void) {
     sources_close(&s);
 }
 
-/* Measures the remaining records, or those before a stop, and loads the block at each stop for a block. */
+/* Measures the remaining records up to a stop. If the stop is for a block, loads it and continues. */
 static rs_status measure(uint64_t n) {
     do {
         RS_TRY(rs_gather_measure(&g, &s.source, positions, 0, 1, n, &err));

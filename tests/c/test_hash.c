@@ -95,7 +95,7 @@ TEST(test_against_slow) {
     CHECK_U64(rs_hash64(sanity, SANITY, 7), slow(sanity, SANITY, 7));
 }
 
-/* A head of up to 16 bytes and bytes that lie elsewhere have the same hash as both joined. */
+/* A head of up to 16 bytes, hashed with bytes that lie elsewhere, gives the hash of both joined. */
 TEST(test_headed) {
     for (unsigned head = 0; head <= RS_HASH_HEAD_MAX; head++) {
         for (uint64_t n = 0; n < 100; n++) {

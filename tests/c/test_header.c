@@ -102,7 +102,7 @@ static const struct {
     {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE},       /* ext values */
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
     {5, 16, 8, 255 - 2, SEAL, RS_OK, RS_NOWHERE}, /* the first eight features but MAPPING */
-    {5, 16, 8, 1024, SEAL, RS_OK, RS_NOWHERE},    /* sections within the header: none has to */
+    {5, 16, 8, 1024, SEAL, RS_OK, RS_NOWHERE},    /* FRONT, though no section is within the header */
     {5, 16, 8, 8192, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
     {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
@@ -150,7 +150,7 @@ static const struct {
     {12, 80, 8, 0, SEAL, RS_E_FMT_BLOCK, 80},
     {12, 80, 8, (UINT64_C(1) << 48) + 1, SEAL, RS_E_FMT_BLOCK, 80},
     {12, 80, 8, UINT64_MAX, SEAL, RS_E_FMT_BLOCK, 80},
-    {10, 80, 8, 65, SEAL, RS_E_FMT_SECTION, 80}, /* one group for two */
+    {10, 80, 8, 65, SEAL, RS_E_FMT_SECTION, 80}, /* 65 records need two groups */
     {10, 80, 8, UINT64_C(1) << 48, SEAL, RS_E_FMT_SECTION, 80},
 };
 

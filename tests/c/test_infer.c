@@ -162,7 +162,7 @@ TEST(test_strings) {
     CHECK_STR(inferred(), "str1");
     add_str(0x09, 4093), add_str(0x09, 4093); /* 4,096 bytes with tag and count */
     CHECK_STR(inferred(), "const");
-    add_str(0x09, 4094), add_str(0x09, 4094); /* too long for one: an entry of a table */
+    add_str(0x09, 4094), add_str(0x09, 4094); /* too long for a constant: an entry of a table */
     CHECK_STR(inferred(), "dict");
 }
 
@@ -203,7 +203,7 @@ TEST(test_sequences) {
     CHECK_STR(inferred(), "const");
     add_sequence(0x0D, 0, 0), add_sequence(0x0D, 2, 0);
     CHECK_STR(inferred(), "numbers");
-    add_bools(3), add_bools(4); /* no numbers: the elements are a position of their own */
+    add_bools(3), add_bools(4); /* not numbers: the elements are a position of their own */
     CHECK_STR(inferred(), "list(bool)");
 }
 
@@ -302,7 +302,7 @@ TEST(test_many_classes) {
 
 /* ---- Limits ---- */
 
-/* Adds a text of repeated words and random letters. Positions of such texts deserve one symbol table, not one each. */
+/* Adds a text of repeated words and random letters. Positions of such texts should share one symbol table. */
 static void add_text_of(unsigned seed) {
     static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
     char text[64] = "";

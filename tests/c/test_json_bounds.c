@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-enum { MOST = 4096 };
+enum { MAX_ENDS = 4096 };
 
 typedef struct slow_scan {
-    size_t ends[MOST];
+    size_t ends[MAX_ENDS];
     size_t n_ends, consumed;
     bool closed, bad;
 } slow_scan;

@@ -257,7 +257,7 @@ TEST(test_broken_slots) {
     table_clear(&t);
 }
 
-/* Slots of 8 bytes. An index with slots this wide has too many entries for a test, so this table has 5 of its slots,
+/* Slots of 8 bytes. An index with slots this wide has too many entries for a test, so this table has only 5 slots,
  * all with one hash. */
 TEST(test_wide_slots) {
     const uint64_t hash = UINT64_C(0x8000000076543210), first = UINT64_C(1) << 32, home = rs_hash_scale(hash, 5);
@@ -340,7 +340,7 @@ TEST(test_random_bytes) {
     table_clear(&t);
 }
 
-/* ---- Hashes of simple keys: those of their `any` form ---- */
+/* ---- A simple key has the hash of its `any` form ---- */
 
 TEST(test_hashes) {
     static const int64_t ints[] = {0,          -16,        -17,         111,       112,       127,

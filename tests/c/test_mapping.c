@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static rs_error err;
-static built b; /* by open_mapping */
+static built b; /* set by open_mapping */
 static rs_store values;
 static rs_mapping m;
 
@@ -121,7 +121,7 @@ TEST(test_round_trips) {
     check_mapping(str_key, none_value, 70000, 0, true);
 }
 
-/* A list does not open as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */
+/* A list cannot be opened as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */
 RECORD(list_record) { str_key(i, raw); }
 
 TEST(test_a_list_is_not_a_mapping) {
@@ -319,7 +319,7 @@ static void refuse(rs_mapping_builder *builder, uint8_t key, uint8_t value) {
     CHECK(builder->keys.raw.size_bytes == key_bytes && builder->values.raw.size_bytes == value_bytes);
 }
 
-/* A child with all mappings of its parent. It lives until end_child closes the pipe. */
+/* A child process with all memory mappings of its parent. It lives until end_child closes the pipe. */
 typedef struct child {
     pid_t pid;
     int ends[2];
@@ -343,8 +343,8 @@ static void end_child(const child *self) {
     CHECK(waitpid(self->pid, &status, 0) == self->pid && status == 0);
 }
 
-/* Reads keys back while the segment is still being written. The forked child keeps the mapping; the segment can still
- * be finished. */
+/* Reads keys back while the segment is still being written. The forked child keeps the memory mapped; the segment can
+ * still be finished. */
 static void read_back(rs_mapping_builder *builder, uint64_t n, child *forked) {
     rs_store keys;
     rs_written_keys written;

@@ -57,7 +57,7 @@ TEST(test_widths) {
         if (n > 1) check_sizes(n, 1, n / 2, 70000, 4);
         if (n > 1) check_sizes(n, 1, n / 2, UINT64_C(1) << 33, 8);
     }
-    check_sizes(1, UINT64_C(1) << 32, 1, 0, 8); /* one record too large for a row */
+    check_sizes(1, UINT64_C(1) << 32, 1, 0, 8); /* the record is too large for a row size */
     check_sizes(64, 1, 0, UINT16_MAX - 63, 2);  /* the group's last end is the widest number */
     check_sizes(64, 1, 0, UINT16_MAX - 62, 4);
     check_sizes(64, 1, 0, UINT32_MAX - 63, 4);
@@ -102,13 +102,13 @@ TEST(test_lines) {
             uint64_t *ends = random_ends(counts[i], limits[k], i + 1);
             uint32_t bits = check_lines(ends, counts[i]);
             if (counts[i] > 100 && limits[k] < 10) CHECK(bits > 0 && bits < 8);
-            if (limits[k] > 65536) CHECK(bits == 0); /* too large to be worth it */
+            if (limits[k] > 65536) CHECK(bits == 0); /* distances too wide to pay off */
             free(ends);
         }
     }
 }
 
-/* Sizes that no line fits, or that just fit the widest line. */
+/* Ends that no line fits, and the bits of the distances for other ends. */
 TEST(test_lines_at_their_limits) {
     uint64_t ends[128], end;
     uint32_t i;
@@ -126,7 +126,7 @@ TEST(test_lines_at_their_limits) {
     CHECK(check_lines(ends, 128) > 0);
 }
 
-/* Ends of each width are read back, even of rare widths. */
+/* Ends are read back for each width of the distances, even a rare one. */
 TEST(test_lines_of_each_width) {
     const uint64_t base = 1000, slope = 70000;
     for (uint32_t bits = 1; bits <= RS_FMT_INDEX_BITS; bits++) {
@@ -182,7 +182,7 @@ TEST(test_bad_lines) {
     }
 }
 
-/* Rule 15 refuses base and ends out of bounds, and ends that descend. */
+/* Rule 15 refuses a base or end out of bounds, and ends that descend. */
 TEST(test_bad_offsets) {
     static const struct {
         uint64_t base;
@@ -267,7 +267,7 @@ TEST(test_block_of_rows) {
         {24, 4096, 8, RS_OK},
         {24, 4097, 8, RS_E_FMT_BLOCK},
         {24, UINT64_MAX, 8, RS_E_FMT_BLOCK},
-        {24, 99, 8, RS_E_FMT_BLOCK}, /* less than ten rows of ten */
+        {24, 99, 8, RS_E_FMT_BLOCK}, /* ten rows of ten bytes need 100 */
         {32, 8, 8, RS_E_FMT_BLOCK},
         {40, 11, 4, RS_E_FMT_BLOCK},
         {40, UINT32_MAX, 4, RS_E_FMT_BLOCK},

@@ -440,7 +440,7 @@ TEST(test_headroom_long_names_and_junk) {
     expect("i", 550u * MIB, "MemAvailable of the machine");
 }
 
-/* A limit of 400 MiB is 380 MiB with 5% kept free. */
+/* With 5% kept free, a limit of 400 MiB allows 380 MiB. */
 static void write_limits(const char *limit, unsigned mapped_mib) {
     char text[256];
     (void)snprintf(text, sizeof text,

@@ -12,8 +12,8 @@
 
 static rs_error err;
 
-/* The results of the next calls. The first `times` calls fail with `code`; reads and writes with code 0 return 0. Later
- * calls reach the system, with at most `max_bytes` bytes if it is not 0. */
+/* The results of the next calls. The first `times` calls fail with `code`; with code 0, reads, writes and draws return
+ * 0. Later calls reach the system, with at most `max_bytes` bytes if it is not 0. */
 typedef struct plan {
     unsigned times;
     int code;
@@ -198,7 +198,7 @@ TEST(test_creating) {
 
 /* ---- Random bytes ---- */
 
-/* Whether draws of n bytes set each of them at some time, and never a later byte. */
+/* Returns whether draws of n bytes set each of the n bytes at least once, and never a later byte. */
 static bool all_drawn(size_t n) {
     uint8_t seen[64] = {0}, bytes[64];
     for (size_t k = 0; k < 20; k++) {

@@ -78,7 +78,7 @@ static void check_life(rs_backing backing) {
     free(temporary);
 }
 
-TEST(test_judged) {
+TEST(test_unlink_removable) {
     rs_segment made;
     rs_os_removable judged;
     struct stat st;

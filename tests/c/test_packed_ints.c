@@ -33,7 +33,7 @@ static rs_node node_with(int64_t base, unsigned stride, unsigned head_width, uns
     return node_of(aux);
 }
 
-/* Whether a list is read back, step by step, from exactly its bytes. */
+/* Returns whether a list is read back, step by step, from exactly its bytes. */
 static bool reads_back(const rs_node *node, const rs_buffer *bytes, const int64_t *numbers, uint64_t n) {
     uint8_t *exact = make_exact(bytes->data, bytes->size_bytes);
     rs_slice in = rs_slice_of(exact, bytes->size_bytes);

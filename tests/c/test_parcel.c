@@ -7,7 +7,7 @@ static rs_error err;
 
 enum { ARRAY = RS_FMT_ARRAY_INLINE + 100 };
 
-/* Puts an ndarray of int8 with its data outside. *raw_off is the offset of its position. */
+/* Puts an ndarray of int8 whose data is in `arrays`. Sets *raw_off to the offset in `raw` of the data's position. */
 static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *raw_off) {
     uint8_t data[ARRAY + 64];
     size_t n = ARRAY + i % 64, gap = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);

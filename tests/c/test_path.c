@@ -1,4 +1,4 @@
-/* test_path.c: walks to children of every kind of node, over their siblings; columns of numbers; damaged records. */
+/* test_path.c: walks to children, past siblings of many kinds of node; columns of numbers; damaged records. */
 #include "columns/rs_column.h"
 #include "rs_hand.h"
 

@@ -72,7 +72,7 @@ static uint64_t position_of(const rs_permutation *p, uint64_t element) {
     return element;
 }
 
-/* Whether every element occurs once, and the inverse finds its position. */
+/* Returns whether every element occurs once, and the inverse finds its position. */
 static bool is_bijective(uint64_t n, uint64_t seed) {
     uint32_t *seen = make_counts(n + 1);
     rs_permutation p;
@@ -126,7 +126,7 @@ TEST(test_bijective_when_long) {
     }
 }
 
-/* Positions count modulo n, and a longer list counts as RS_PERMUTE_MAX. Every result is in bounds. */
+/* Positions are taken modulo n, and n is capped at RS_PERMUTE_MAX. Every result is in bounds. */
 TEST(test_any_argument) {
     static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
@@ -245,7 +245,7 @@ static bool is_uniform(const uint32_t *counts, uint64_t cells) {
     return false;
 }
 
-/* The number of an order among the n! of its length: its Lehmer code. */
+/* Returns the number of an order among the n! orders of its length: its Lehmer code. */
 static uint64_t rank_of(const uint64_t *order, uint64_t n) {
     uint64_t rank = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -365,8 +365,8 @@ TEST(test_neighbours) {
             }
         }
         /* On average, a random order keeps 2 pairs of neighbours and 1 element in its place, and has 1 element in the
-         * same place as another order. The bounds are 200 times that, plus or minus five standard deviations (20 and
-         * 14.1). */
+         * same place as another order. The bounds are 200 times these averages, plus or minus five standard deviations
+         * (20 and 14.1). */
         CHECK(together > 300 && together < 500);
         CHECK(fixed > 129 && fixed < 271);
         CHECK(agreeing > 129 && agreeing < 271);

@@ -31,7 +31,7 @@ static const char *planned(void) {
 
 /* ---- Numbers ---- */
 
-/* Plans n ints below 1,000 that do not repeat enough for a table, with `odd` as every step-th of them. */
+/* Plans n distinct ints below 1,000, with `odd` in place of every step-th. n is at most 1,000. */
 static const char *ints_with(int64_t odd, uint32_t n, uint32_t step) {
     for (uint32_t i = 0; i < n; i++) add_int(i % step == step - 1 ? odd : (int64_t)(i * 7919 % 1000));
     return planned();
@@ -54,14 +54,14 @@ TEST(test_decimals) {
     for (uint32_t i = 0; i < 900; i++)
         add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half are not decimals */
     CHECK_STR(planned(), "float");
-    for (uint32_t i = 0; i < 900; i++) { /* each a few units in the last place off */
+    for (uint32_t i = 0; i < 900; i++) { /* each up to 3 units in the last place off */
         double value = (double)(i * 7919 % 1000 + 1) / 100;
         uint64_t bits;
         memcpy(&bits, &value, 8), bits += i % 4, memcpy(&value, &bits, 8);
         add_float(value);
     }
     CHECK_STR(planned(), "decimal13~3");
-    for (uint32_t i = 0; i < 900; i++) add_float(4503599627370497.0 + 2 * i); /* odd ones from 2^52 on */
+    for (uint32_t i = 0; i < 900; i++) add_float(4503599627370497.0 + 2 * i); /* odd integers above 2^52 */
     CHECK_STR(planned(), "rising(decimal0)");
     for (uint32_t i = 0; i < 900; i++) add_float(i % 300 == 7 ? -0.0 : (double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "exceptions(decimal10, float)");
@@ -112,7 +112,7 @@ TEST(test_lists_of_floats) {
 /* If the offsets of all lists take too much memory, none are used: the first ones would show only small numbers. */
 TEST(test_missing_offsets) {
     for (uint32_t k = 0; k < 2; k++) {
-        counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room for the first offsets, and for no more */
+        counted_kept_bytes = k == 0 ? 0 : 16 << 20; /* room only for the first offsets */
         for (uint32_t i = 0; i < 1000; i++) add_ints(0x0D, 3, i * 7919 % 1000 + (i > 64 ? INT64_C(1) << 40 : 0), 1);
         CHECK_STR(planned(), k == 0 ? "numbers/1*3" : "list*3(int64)");
     }
@@ -267,7 +267,8 @@ TEST(test_levels) {
 
 /* ---- The log ---- */
 
-/* Writes the log's entries as "keys.depth of/kind(child) bits of fits", with a star after the chosen form. */
+/* Returns the log's entries as "n_keys.depth of/kind(child) bits", then " of" and the fits unless all values fit, then
+ * a star if the form was chosen. */
 static const char *logged(const rs_plan_log *log) {
     said_size = 0;
     for (uint32_t i = 0; i < log->n; i++) {
@@ -315,7 +316,7 @@ TEST(test_log) {
     choices.log = NULL;
 }
 
-/* 600 columns of several parts each pass the limit of 4,096 nodes. The log has only the plan that was kept. */
+/* 600 columns, each with several parts, exceed the limit of 4,096 nodes. The log has only the plan that was kept. */
 TEST(test_too_many_nodes) {
     rs_plan_log log = {0};
     char name[16];

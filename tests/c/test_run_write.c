@@ -4,7 +4,7 @@
 #include "base/rs_half.h"
 #include "rs_make.h"
 
-enum { N = 300, CODES = 14 }; /* N is more than the block that is converted at once */
+enum { N = 300, CODES = 14 }; /* N exceeds the number of items converted at once */
 
 static rs_error err;
 static uint8_t items[16 * N], out[16 * N];

@@ -1,4 +1,4 @@
-/* test_saved_index.c: reading and checking saved indexes: what they find, and each broken field with its own error. */
+/* test_saved_index.c: reading and checking saved indexes: what they find, and the error for each broken field. */
 #include "rs_test.h"
 #include "rs_saved.h"
 #include "rs_stops.h"
@@ -46,7 +46,7 @@ static uint64_t look_up(const rs_saved_index *index, saved_key key, int64_t expe
     }
 }
 
-/* Checks that the key of each record leads to a first and last record around it, or to a group that has it. */
+/* Checks that the key of each record leads to a first and last record around it, or to a group that contains it. */
 static void check_kind(uint32_t kind, saved_key key, uint64_t n, bool in_order) {
     saved_segment o;
     uint64_t wrong = 0;
@@ -188,7 +188,7 @@ TEST(test_sizes) {
     built_clear(&o.b);
 }
 
-/* A later kind is ignored, and its bytes are not read. The checksum finds a changed bit. */
+/* The check ignores what an index of a later kind contains, but its checksum finds a changed bit. */
 TEST(test_later_kind_and_checksum) {
     saved_segment o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {

@@ -56,7 +56,7 @@ TEST(test_totals) {
     make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 1 && scan.max_bytes == 1 && scan.max_depth == 0 && scan.features == 0);
     make_head(&raw, 0x0D, 2), make_int(&raw, 1), make_head(&raw, 0x0E, 1), make_str(&raw, "abc");
-    CHECK_OK(scan_made(0), &err); /* itself, 2 and 1 */
+    CHECK_OK(scan_made(0), &err); /* the list, 2 elements, and 1 in the tuple */
     CHECK(scan.max_values == 4 && scan.max_bytes == 10 && scan.max_depth == 2);
     make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 4 && scan.max_bytes == 10 && scan.max_depth == 2);

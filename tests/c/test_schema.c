@@ -382,7 +382,7 @@ TEST(test_any_byte_changed) {
     check_any_byte_changed(nodes, 6, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\0\3\1\7", 18);
 }
 
-/* ---- Kinds 14 to 22: every field under, at and over its limit (rules 18 and 19) ---- */
+/* ---- Kinds 14 to 22: fields at and over their limits (rules 18 and 19) ---- */
 
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
 #define PARENT(kind, param, n) {kind, param, 0, n, 1, 0, 0, 0}

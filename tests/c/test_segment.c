@@ -105,7 +105,7 @@ TEST(test_life_anonymous) {
     CHECK_U64(count_descriptors(), before);
 }
 
-/* Runs check_life in a child, because it overwrites `segment` with a closed one at the end and so loses the mapping. */
+/* Runs `body` in a child process: check_life ends by overwriting `segment`, and so loses its mapping. */
 static void in_child(void (*body)(rs_backing), rs_backing backing) {
     int status = -1;
     (void)fflush(NULL);

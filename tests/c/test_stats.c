@@ -52,7 +52,7 @@ TEST(test_keys_of_one_struct) {
     forget();
 }
 
-/* Two dicts with the key "a" and a second key that differs. For Python, 1 and True are equal keys, and so are (1,) and
+/* Two dicts with the key "a" and different second keys. For Python, 1 and True are equal keys, and so are (1,) and
  * (True,): a struct may have only one of them. Two ints are equal exactly if their bytes are. */
 TEST(test_keys_that_are_equal) {
     static const struct {
@@ -71,8 +71,8 @@ TEST(test_keys_that_are_equal) {
     }
 }
 
-/* A position may have a limited number of structs; its other dicts are `any`. After that no dict joins a struct, or the
- * encoder would look for it there. */
+/* A position has a limited number of structs; its other dicts are `any`. From then on no dict extends a struct, because
+ * the encoder would look there for a dict that is `any`. */
 TEST(test_too_many_shapes) {
     char key[16];
     for (unsigned k = 0; k < 2; k++) {

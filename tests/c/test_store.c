@@ -1,4 +1,4 @@
-/* test_store.c: stores: round trips over any blocks, refused records, rules 13, 14 and 17. */
+/* test_store.c: stores: round trips over one or more blocks, refused records, rules 13, 14 and 17. */
 #include "rs_built.h"
 #include "rs_raw.h"
 #include "verify/rs_verify.h"
@@ -25,7 +25,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
     return ok;
 }
 
-enum { ANY_TREES = 1 << 20 }; /* one or more */
+enum { ANY_TREES = 1 << 20 }; /* at least one if there are records */
 
 /* Builds a store, checks its number of blocks and trees, and reads all records from last to first, then in order. */
 static void check_store(built_record record, uint64_t n, bool compress, uint64_t blocks, uint64_t trees) {
@@ -77,12 +77,12 @@ TEST(test_counts) {
 TEST(test_many_records) {
     check_store(add_row, 65536, true, 1, ANY_TREES);
     check_store(add_row, 65536, false, 1, 1);
-    check_store(add_none, 2 * 65536 + 1, true, 3, 1); /* blocks with one tree share it */
+    check_store(add_none, 2 * 65536 + 1, true, 3, 1); /* the blocks share one tree */
     check_store(add_none, 2 * 65536 + 1, false, 3, 1);
 }
 
-/* Past 16 MiB a block closes at once: after 101, 102, 113 and, with two large
- * ones in it, 116 records. The second group lies in five blocks. */
+/* A block closes as soon as it passes 16 MiB: after 101, 102 and 113 records, and after 116, because the last two have
+ * 9 MiB each. The second group lies in five blocks. */
 RECORD(add_uneven) {
     if (i == 100 || i == 101 || i == 112) {
         make_units(raw, 0x0C, (17 << 20) + (size_t)i, 1, 0xAB);

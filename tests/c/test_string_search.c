@@ -22,7 +22,7 @@ static void add_next(void) {
     sample.size++;
 }
 
-/* Returns the kinds of the leaves, or "none". */
+/* Returns the kinds of the leaves, or "none" without a cut. */
 static const char *leaf_kinds(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "words", "text"};
     size_t used = 0;

@@ -4,7 +4,7 @@
 #include "symbols/rs_symbols_train.h"
 
 static rs_error err;
-static bool small_codes = false; /* `small` of training, `shortest` of encoders */
+static bool small_codes = false; /* the argument `small` of training and `shortest` of encoders */
 
 enum { STRINGS_MAX = 4000 };
 
@@ -28,7 +28,7 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((draw_state >> 33) % below);
 }
 
-/* Adds n sentences from a vocabulary of 300 words, the same for both widths. Units of 2 bytes have high bytes. */
+/* Adds n sentences from a vocabulary of 300 words, the same for both widths. 2-byte letters have nonzero high bytes. */
 static void add_sentences(size_t n, unsigned unit_bytes) {
     static const char syllables[] = "thereandingouhasalornotiselkam";
     uint8_t text[2 * 400];
@@ -109,7 +109,7 @@ static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
 }
 
-/* Trains a table for `strings`, codes them, and drops them. Table and codes take at most `at_most` bytes. */
+/* Trains a table for `strings`, codes and drops them. Checks that table and codes take at most `at_most` bytes. */
 static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, second_table = {0};
     rs_symbols_encoder *encoder = NULL;
@@ -199,8 +199,8 @@ TEST(test_nuls) {
     }
 }
 
-/* Three words. The first ends as the second begins, and the second ends in a NUL, so the second is not within the first
- * word followed by the third. */
+/* Three words. The first ends with the letters of the second, but the second also has a NUL: it does not occur where
+ * the third follows the first. */
 TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
@@ -255,7 +255,7 @@ static const uint8_t small[] = {1,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0
 static const uint8_t small_wide[] = {2,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1,
                                      'b', 2, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0,    0, 0, 0};
 
-/* One symbol, and a pool that reads like an entry of another. */
+/* One symbol, and a pool that reads like the entry of a second symbol. */
 static const uint8_t one_symbol[] = {1, 0, 2, 0, 1, 0, 0, 0, 0x01, 0, 0, 0x01, 0, 0, 0,
                                      0, 0, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0};
 
@@ -409,7 +409,7 @@ TEST(test_bad_tables) {
         {8, 0x0F, RS_E_FMT_VALUE},
         {9, 1, RS_E_FMT_VALUE},
         {10, 0x80, RS_E_FMT_VALUE},
-        {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
+        {12, 0xFF, RS_OK}, /* the start of an escape is ignored */
         {11, 0x02, RS_OK}, /* without an escape it decodes, but does not encode */
     };
     EACH (i, cases) {

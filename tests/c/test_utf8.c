@@ -39,7 +39,7 @@ TEST(test_units) {
     rs_buffer_clear(&out);
 }
 
-/* Appends the any value in these bytes to `out` with rs_utf8_take. */
+/* Appends the `any` value in these bytes to `out` with rs_utf8_take. */
 static rs_status take(const char *bytes, size_t n, rs_buffer *out, bool *taken) {
     uint8_t *exact = make_exact(bytes, n);
     rs_cursor cursor = {0};

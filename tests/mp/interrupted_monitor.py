@@ -1,4 +1,4 @@
-"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread executes, or by signals:
+"""Interrupts the start or stop of a MemoryMonitor at every line of the main thread, or the start by signals:
 `python interrupted_monitor.py start|stop|signal FOLDER [LOG]`. Checks after each interrupt that nothing is left, and
 prints the number of interrupts. FOLDER is for temporary files."""
 
@@ -27,7 +27,7 @@ def left(folder):
 
 
 def interrupted(done, act):
-    """Raises KeyboardInterrupt at the first line of `act` that is not in `done`. Returns whether there was one."""
+    """Interrupts `act` at the first line that is not in `done`, and adds the line. Returns whether there was one."""
 
     def trace(frame, event, _):
         if "importlib" in frame.f_code.co_filename:
@@ -51,7 +51,7 @@ def interrupted(done, act):
 
 def main(what, folder, log=None):
     tempfile.tempdir = folder
-    with recstore.MemoryMonitor(log=log, interval=3600):  # late imports
+    with recstore.MemoryMonitor(log=log, interval=3600):  # performs late imports
         pass
     if log is not None:
         os.unlink(log)
@@ -83,10 +83,10 @@ def by_signal(folder, log=None):
     gc.collect()
     before = left(folder)
 
-    def note(*_):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGALRM, note)
+    signal.signal(signal.SIGALRM, interrupt)
     for number in range(12):
         monitor = recstore.MemoryMonitor(log=log, interval=3600)
         try:

@@ -10,7 +10,7 @@ LIMIT = 256 << 20
 
 
 def _own_group():
-    """The folder of this process's memory cgroup, and the name of the file that limits one."""
+    """The folder of this process's memory cgroup, and the name of the file that limits a group."""
     groups = {}
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""Programs for the monitor to watch: `python memory_programs.py NAME`. For each verdict, one program has the problem and
+"""Programs for the monitor to watch: `python memory_programs.py NAME`. Some have a problem that a verdict names, and
 others only look like it. Each takes a few seconds and at most a few hundred MB."""
 
 import multiprocessing
@@ -210,7 +210,7 @@ class Images:
 
 
 def load(batches, pause):
-    """A DataLoader with batches of 16 MB and a queue of eight."""
+    """An iterator over a DataLoader with batches of 16 MB and a queue of eight."""
     import torch
 
     torch.set_num_threads(1)

@@ -107,7 +107,7 @@ class Pairs(Rows):
 
 
 class Large(Rows):
-    """About 2,000 of them fill a block."""
+    """About 2,000 records fill a block."""
 
     @staticmethod
     def one(i):

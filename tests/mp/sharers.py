@@ -101,7 +101,7 @@ def call(connection, name, log, options):
 
 
 def note_waiting(path):
-    """Makes this process log its waits for other builds to the file `path`, if given."""
+    """From now on, logs each wait of this process for another build in the file `path`, if given."""
     original_sleep = sharing._Call.sleep
 
     def sleep(call, delay, lock):
@@ -154,7 +154,7 @@ def killed():
 
 
 def killed_with_a_child(pid_file, filler=b"", fork=os.fork):
-    """Kills itself and leaves a child with all its descriptors. Writes the child's pid to `pid_file`."""
+    """Kills this process and leaves a child with all its descriptors. Writes the child's pid to `pid_file`."""
     pid = fork()
     if pid == 0:
         time.sleep(60)

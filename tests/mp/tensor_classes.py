@@ -12,7 +12,7 @@ class Slotted(torch.Tensor):
 
 
 class Refusing(torch.Tensor):
-    """A tensor class with functions that must not run."""
+    """A tensor class on which no torch function may run."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):

@@ -25,8 +25,7 @@ def test_concurrent_builds_of_two_threads(forking):
             except (recstore.errors.BuildError, ValueError) as e:
                 out.append(type(e).__name__)
 
-    running = [threading.Thread(target=build, args=(k,)) for k in range(2)]
-    together(running)
+    together([threading.Thread(target=build, args=(k,)) for k in range(2)])
     assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
 
 

@@ -114,7 +114,7 @@ def test_a_forked_child_uses_the_cache_of_its_parent(name):
 
 @pytest.mark.slow
 def test_sixty_four_processes_open_a_cache_of_many_slots(name):
-    """The processes do not allocate its whole table."""
+    """The processes do not allocate the cache's whole table."""
     slots = 10**8
 
     def use(i):

@@ -41,7 +41,7 @@ RUNS = [(program, options) for runs in (FEW, SPAWNED) for program, options in ru
 
 @pytest.fixture
 def program(monkeypatch):
-    """Imports a program, as a spawned worker does."""
+    """A function that imports a program, as a spawned worker does."""
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module
     for name in FEW:
@@ -79,7 +79,7 @@ def equal(a, b):
 
 
 def batch_of(loader, indices):
-    """The batch that a PyTorch DataLoader makes of these indices."""
+    """The batch that a PyTorch DataLoader makes from these indices."""
     return loader.collate_fn([loader.dataset[index] for index in indices])
 
 

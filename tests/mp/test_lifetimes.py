@@ -1,5 +1,5 @@
 """One test for each row of docs/lifetimes.md: what remains of a store after each event in the life of its holder or
-builder. The tests also check that the page has exactly these rows, and that the bold words in a cell are the outcome."""
+builder. The tests also check that the page has exactly these rows, and that a cell's bold words are the outcome."""
 
 import ast
 import os
@@ -84,7 +84,7 @@ class Life:
         return process
 
     def run(self, code, status=0):
-        """Runs code to its end."""
+        """Runs code to its end, and reads the identity if the code prints one."""
         process = self.begin(code)
         line = process.stdout.readline().split()
         if len(line) == 2 and line[0].isdecimal():

@@ -18,7 +18,7 @@ FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("
 
 
 def make_dataset(kind, folder):
-    """A dataset that has a zeroed array of a kind three times, and an object to keep alive."""
+    """A dataset with a zeroed array of a kind in three attributes, and an object to keep alive or None."""
     if "torch" in kind or "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     array, keep = arrays.SHARED[kind](str(folder))
@@ -50,7 +50,7 @@ LATE = ["named_memory", "file_map", "locked_array", "tensor_over_array", "tensor
 
 
 def late(array):
-    """A list of records with an array in one of them, which sampling does not find."""
+    """A dataset of records with an array in one of them, which sampling does not find."""
     return arrays.Holder(samples=[{"i": i, "array": array if i == 3777 else None} for i in range(5000)])
 
 

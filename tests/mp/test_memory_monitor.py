@@ -1,4 +1,4 @@
-"""recstore.MemoryMonitor: its program, workers and end, and invalid arguments."""
+"""recstore.MemoryMonitor: programs and their workers, the ends of programs, and invalid arguments."""
 
 import gc
 import json
@@ -77,7 +77,7 @@ def test_the_temporary_log_is_removed_with_the_monitor():
             monitor.start()
     monitor.stop()
     assert os.path.exists(path) and monitor.report().rows
-    with monitor:  # again: the same log
+    with monitor:  # a second start appends to the same log
         assert monitor.log == path
     assert monitor.run().start is not None
     del monitor
@@ -112,7 +112,7 @@ def open_files():
 
 
 @pytest.fixture
-def temporary(tmp_path, monkeypatch):
+def temporary_folder(tmp_path, monkeypatch):
     """A private folder for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -122,7 +122,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
-def test_descriptors_are_closed(temporary, tmp_path, named):
+def test_descriptors_are_closed(temporary_folder, tmp_path, named):
     before = open_files()
     kept = []
     for _ in range(3):
@@ -131,23 +131,23 @@ def test_descriptors_are_closed(temporary, tmp_path, named):
         monitor.stop()
         monitor.note("after the end")
         assert open_files() == before and monitor.report().rows
-    assert len(os.listdir(temporary)) == (0 if named else 3)
+    assert len(os.listdir(temporary_folder)) == (0 if named else 3)
     monitor = kept.clear()
     gc.collect()
-    assert os.listdir(temporary) == [] and (tmp_path / "l").exists() == named
+    assert os.listdir(temporary_folder) == [] and (tmp_path / "l").exists() == named
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
 @pytest.mark.parametrize("what", ["start", "stop", "signal"])
-def test_an_interrupt_leaves_nothing(what, named, temporary, tmp_path):
+def test_an_interrupt_leaves_nothing(what, named, temporary_folder, tmp_path):
     program = pathlib.Path(__file__).with_name("interrupted_monitor.py")
     log = [str(tmp_path / "l")] if named else []
-    done = waiting.python(str(program), what, str(temporary), *log)
+    done = waiting.python(str(program), what, str(temporary_folder), *log)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 8 and os.listdir(temporary) == []
+    assert int(done.stdout) >= 8 and os.listdir(temporary_folder) == []
 
 
-def test_a_monitor_can_be_used_after_a_failed_start(temporary, monkeypatch, capfd):
+def test_a_monitor_can_be_used_after_a_failed_start(temporary_folder, monkeypatch, capfd):
     monitor = recstore.MemoryMonitor()
     monitor.stop()
     before = open_files()
@@ -160,7 +160,7 @@ def test_a_monitor_can_be_used_after_a_failed_start(temporary, monkeypatch, capf
             with pytest.raises((recstore.Error, FileNotFoundError)):
                 with monitor:
                     raise AssertionError("not reached")
-        assert os.listdir(temporary) == [] and open_files() == before and monitor.log is None
+        assert os.listdir(temporary_folder) == [] and open_files() == before and monitor.log is None
         monitor.stop()
         pytest.raises(recstore.Error, lambda: monitor.run()).match("has not been started")
     with monitor:
@@ -179,7 +179,7 @@ def test_an_existing_log_remains_after_a_failed_start(tmp_path, monkeypatch, cap
     assert (tmp_path / "l").read_bytes() == before and not (tmp_path / "new").exists()
 
 
-def test_a_forked_child_does_not_own_the_watching_process(temporary):
+def test_a_forked_child_does_not_own_the_watching_process(temporary_folder):
     with recstore.MemoryMonitor(interval=0.05) as monitor:
         pid = os.fork()
         if pid == 0:
@@ -190,7 +190,7 @@ def test_a_forked_child_does_not_own_the_watching_process(temporary):
                 monitor.stop()
                 os.kill(monitor._process.pid, 0)
                 with monitor:  # its own watching process
-                    assert len(os.listdir(temporary)) == 2
+                    assert len(os.listdir(temporary_folder)) == 2
                 assert monitor.report().rows
                 status = 0
             finally:
@@ -199,7 +199,8 @@ def test_a_forked_child_does_not_own_the_watching_process(temporary):
         assert "not watching" not in repr(monitor)
         os.kill(monitor._process.pid, 0)
     assert "from the child" in [event["text"] for event in monitor.run().events]
-    os.unlink(next(path for path in temporary.iterdir() if str(path) != monitor.log))  # the child ended by os._exit
+    # os._exit left the child's log.
+    os.unlink(next(path for path in temporary_folder.iterdir() if str(path) != monitor.log))
 
 
 # Ends of a program that does not stop its monitor.
@@ -214,10 +215,10 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_ended_program_leaves_nothing(end, temporary):
+def test_an_ended_program_leaves_nothing(end, temporary_folder):
     code = f"import os, recstore, signal, sys; m = recstore.MemoryMonitor(interval=0.05).start(); print(m._process.pid, flush=True); {ENDS[end]}"
     done = waiting.python("-c", code)
-    until(lambda: os.listdir(temporary) == [], "the log is left")
+    until(lambda: os.listdir(temporary_folder) == [], "the log is left")
     assert done.stderr == ""
     until(lambda: not os.path.exists(f"/proc/{int(done.stdout)}"), "the watching process is left")
 
@@ -229,7 +230,7 @@ def test_a_removed_log_is_not_created_again(tmp_path):
     assert not (tmp_path / "l").exists()
 
 
-def test_a_program_that_blocks_and_ignores_signals(temporary):
+def test_a_program_that_blocks_and_ignores_signals(temporary_folder):
     """The watching process inherits the blocked and the ignored signals."""
     code = (
         "import signal, recstore\n"
@@ -240,7 +241,7 @@ def test_a_program_that_blocks_and_ignores_signals(temporary):
     )
     done = waiting.python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "main\n", "")
-    assert os.listdir(temporary) == []
+    assert os.listdir(temporary_folder) == []
 
 
 def test_wrong_arguments(tmp_path):
@@ -310,8 +311,8 @@ def run_program(code, redirected="", **environ):
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
-def test_a_program_without_standard_streams(closed, temporary, tmp_path):
-    """The files opened next get the descriptor numbers 0 to 2. The warning must not go to any of them."""
+def test_a_program_without_standard_streams(closed, temporary_folder, tmp_path):
+    """The files opened next get the closed descriptor numbers. The warning must not go to any of them."""
     code = (
         "import recstore, sys\n"
         "with recstore.MemoryMonitor(interval=0.05, warn='1 MB') as m: pass\n"
@@ -319,11 +320,11 @@ def test_a_program_without_standard_streams(closed, temporary, tmp_path):
     )
     done = run_program(code, closed)
     assert (done.returncode, done.stdout) == (0, "") and "cannot be written" not in done.stderr
-    assert (tmp_path / "label").read_text() == "main" and os.listdir(temporary) == []
+    assert (tmp_path / "label").read_text() == "main" and os.listdir(temporary_folder) == []
 
 
 @pytest.mark.parametrize("ends", ["returns", "is in a pool"])
-def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
+def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary_folder, tmp_path):
     """Such a process ends without Python's finalizers."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -349,11 +350,11 @@ def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary, tmp_path):
         command = [sys.executable, str(program), how, ends]
         done = waiting.run(command)
         assert (done.stdout, done.stderr) == ("0\n" if ends == "returns" else "main\n", "")
-        assert os.listdir(temporary) == []
+        assert os.listdir(temporary_folder) == []
 
 
-def test_threads_share_a_monitor(temporary):
-    """One thread starts it, the others get an error, and none hangs."""
+def test_threads_share_a_monitor(temporary_folder):
+    """A start while the monitor is watching raises an error, and no thread hangs."""
     before = open_files()
     monitor = recstore.MemoryMonitor(interval=0.05)
     errors = []
@@ -401,7 +402,7 @@ def test_a_program_with_many_arguments(monkeypatch):
 
 @pytest.mark.parametrize("limit", [5, 9])
 @pytest.mark.parametrize("executable", ["None", "''", "sys.executable"])
-def test_a_system_that_cannot_start_a_process(limit, executable, temporary):
+def test_a_system_that_cannot_start_a_process(limit, executable, temporary_folder):
     code = (
         "import recstore, resource, sys\n"
         f"sys.executable = {executable}\n"
@@ -410,4 +411,4 @@ def test_a_system_that_cannot_start_a_process(limit, executable, temporary):
         "except recstore.Error: print('refused')"
     )
     done = run_program(code)
-    assert (done.stdout, done.stderr) == ("refused\n", "") and os.listdir(temporary) == []
+    assert (done.stdout, done.stderr) == ("refused\n", "") and os.listdir(temporary_folder) == []

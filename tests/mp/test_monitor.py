@@ -323,8 +323,8 @@ def test_classes_of_memory_and_a_store_that_counts_once(tmp_path):
     process = start_monitor(path, "--", sys.executable, program, go)
     try:
         until(lambda: len(list(tmp_path.glob("go.*"))) == 3, "the workers have not read")
-        seen = lines_of(path)
-        until(lambda: lines_of(path) > seen + 20, "no samples")
+        n_lines = lines_of(path)
+        until(lambda: lines_of(path) > n_lines + 20, "no samples")
     finally:
         go.touch()
     assert process.wait(LIMIT_S) == 0

@@ -13,7 +13,7 @@ from recstore.monitor import post_mortem
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs smaps_rollup")
 
-# Joins the cgroup in the first argument, and executes the remaining arguments.
+# Joins the cgroup whose cgroup.procs is the first argument, and executes the remaining arguments.
 JOIN = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
 GROW = """
 import time

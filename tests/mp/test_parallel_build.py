@@ -26,7 +26,7 @@ chained = itertools.chain.from_iterable
 
 @pytest.fixture(params=["fork", "spawn", "forkserver"])
 def method(request):
-    """The start method of the process, which builds use."""
+    """Sets the start method of this process, which builds use."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method(request.param, force=True)
     yield request.param
@@ -73,7 +73,7 @@ def test_mappings(forking, monkeypatch):
 
 
 def test_keys_without_a_canonical_form(forking):
-    """As in a dict, equal keys of all shards become one key, and each shard has its own NaN."""
+    """As in a dict, equal keys of several shards become one key, but NaNs of different shards stay different keys."""
     parts = cut(kinds.OddPairs, 300, 4)
     with RecordDict(parts, workers=2) as x:
         plain = dict(chained(parts))
@@ -273,7 +273,7 @@ for delay in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1):
     assert python(code) == "[]\n" * 6
 
 
-def test_a_child_of_a_pool_may_have_no_workers(context):
+def test_a_daemonic_child_cannot_have_workers(context):
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=kinds.build, args=(sender, [[1], [2]], 2), daemon=True)
     process.start()
@@ -297,11 +297,11 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
     counts = []
 
     def watch():
-        # When its count stops, the worker waits for the first shard, which waits for the file.
-        same = last = 0
-        while same < 100:
+        # When the count stops, the worker of the second shard waits for the first shard, which waits for the file.
+        unchanged = last = 0
+        while unchanged < 100:
             count = len(path.read_text().splitlines()) if path.exists() else 0
-            same = same + 1 if count == last > 0 else 0
+            unchanged = unchanged + 1 if count == last > 0 else 0
             last = count
             time.sleep(0.005)
         counts.append(last)
@@ -316,8 +316,7 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
-    """The end of the builder closes the pipes, which ends all workers, even if other workers have copies of the
-    pipes."""
+    """Each worker ends when the builder's end closes its pipe, although later workers inherited copies of that pipe."""
     code = """
 import multiprocessing, sys
 from mp import shard_kinds as kinds
@@ -385,8 +384,8 @@ def test_classes_of_the_main_module(python, tmp_path, start):
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])
 def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path, start):
-    """Each spawned worker would build again. A worker cannot, and the error has the line to write. Since Python 3.14
-    the forkserver imports the main module before it starts any worker."""
+    """Each spawned worker imports the main module, which would build again. The error has the line to write. Since
+    Python 3.14 the forkserver imports the main module before it starts any worker."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing\n"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-NUMBERS = {"x86_64": 319, "aarch64": 279}  # of memfd_create
+NUMBERS = {"x86_64": 319, "aarch64": 279}  # of the system call memfd_create
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() not in NUMBERS, reason="needs Linux on x86-64 or ARM64"
 )
@@ -99,7 +99,7 @@ attempt()  # late imports need files too
 kept = []
 try:
     while True: kept.append(os.open("/dev/null", 0))
-except OSError: os.close(kept.pop())  # leaves one for the store itself
+except OSError: os.close(kept.pop())  # leaves one descriptor for the store itself
 error = attempt()
 print(error.errno, "this process may have 64 files open" in str(error), "ulimit -n" in str(error))
 """

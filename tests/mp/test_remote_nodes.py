@@ -39,7 +39,7 @@ def run(act, n, *arguments, seeded=False):
 
 
 def sent_twice(made):
-    """Returns `(paths of shards requested more than once, sent bytes as a multiple of the set's)`."""
+    """Returns `(paths of shards requested more than once, sent bytes as a multiple of the set's size)`."""
     until(lambda: sum(made.sent.values()) >= made.made.nbytes)
     gets = [path for (method, path), n in made.requests.items() if method == "GET" and path.endswith(".recs") and n > 1]
     return gets, sum(made.sent.values()) / made.made.nbytes
@@ -51,7 +51,7 @@ def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
     act = remote_nodes.read_at_random if lazy else remote_nodes.opened
     assert run(act, 6, f"{made.at}@1", options, ALL, seeded=lazy) == [0] * 6
     twice, _ = sent_twice(made)
-    # Each process may also request the manifest of 1 KB. A shard file has 7 KB.
+    # Only shard files, of 7 KB each, are counted: each process may also request the manifest of 1 KB.
     assert twice == [] and sum(n for path, n in made.sent.items() if path.endswith(".recs")) <= 1.02 * made.made.nbytes
     assert parts_and_locks(tmp_path) == []
 
@@ -177,7 +177,7 @@ def test_workers_map_cached_files(server, tmp_path, method, kind):
 
 
 def test_a_node_with_a_small_cache_reads_everything(made, tmp_path):
-    """With room for two of six files, processes evict what others have just fetched, and all read on."""
+    """With room for two of six files, processes evict files that others have just fetched, yet read every record."""
     limit = 2 * max(made.made.sizes) + 4000
     options = {"cache": str(tmp_path), "options": made.options, "lazy": True, "limit": limit}
     assert run(remote_nodes.read_at_random, 4, f"{made.at}@1", options, ALL, seeded=True) == [0] * 4
@@ -199,7 +199,7 @@ def test_killed_at_any_moment(made, tmp_path, limited):
     living, seed = [], 0
 
     def clear():
-        """Makes the next processes fetch again."""
+        """Makes the next processes fetch about half of the files again."""
         inner = tmp_path / "cache" / "recstore"
         for path in list(inner.glob("*.recs")) if inner.is_dir() else []:
             if chance.random() < 0.5:

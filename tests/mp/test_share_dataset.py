@@ -113,7 +113,7 @@ def test_loader(context):
 
 @interpreters.measures_memory
 def test_workers_do_not_copy_the_records(python):
-    """Reading does not grow the private memory of forked workers with the dataset."""
+    """The private memory of a forked worker does not grow with the dataset that it reads."""
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
     out = python(
@@ -124,23 +124,23 @@ from recstore.shm import process_memory
 
 class Dataset: pass
 
-def grown(dataset):
+def growth(dataset):
     before = process_memory.usage().uss
     for sample in dataset.samples: sample["name"]
     return process_memory.usage().uss - before
 
 def child(connection, dataset):
-    connection.send(grown(dataset))
+    connection.send(growth(dataset))
 
 dataset = Dataset()
 dataset.samples = [{"id": i, "name": f"record {i}"} for i in range(100_000)]
 share_dataset(dataset)
 gc.collect()
 context = multiprocessing.get_context("fork")
-ours, theirs = context.Pipe(False)
-process = context.Process(target=child, args=(theirs, dataset))
+parent_end, child_end = context.Pipe(False)
+process = context.Process(target=child, args=(child_end, dataset))
 process.start()
-print(ours.recv())
+print(parent_end.recv())
 process.join()
 """
     )

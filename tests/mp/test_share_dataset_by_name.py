@@ -21,11 +21,11 @@ def ranks(context, n, kind, name, log, options=None, *arguments):
     """Starts n ranks. Returns their processes and pipes."""
     crew = []
     for _ in range(n):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=datasets.rank, args=(theirs, kind, name, log, options or {}, *arguments))
+        parent_end, child_end = context.Pipe()
+        process = context.Process(target=datasets.rank, args=(child_end, kind, name, log, options or {}, *arguments))
         process.start()
-        theirs.close()
-        crew.append((process, ours))
+        child_end.close()
+        crew.append((process, parent_end))
     return crew
 
 
@@ -87,15 +87,15 @@ class Arrays:
 
 
 def test_equal_arrays_have_one_segment_in_any_memory_order(name):
-    segments = []
+    arrays = []
     for first, second in ((slice(0, 50_000), slice(50_000, None)), (slice(50_000, None), slice(0, 50_000))):
         memory = np.empty(100_000)
         dataset = Arrays(memory[first], memory[second])
         dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
-        segments.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
+        arrays.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
         infos = recstore.names.list(name)
         assert dataset.part_of_b[1] == 22.0
-    assert len(segments) == 2 and len(infos) == 1
+    assert len(arrays) == 2 and len(infos) == 1
 
 
 def test_workers_read_an_attached_dataset(context, name, log):
@@ -180,7 +180,7 @@ def test_invalid_options_are_refused(options, error, text, log):
 
 @interpreters.measures_memory
 def test_the_ranks_share_one_copy(name, log):
-    """Four attached ranks take less memory than two ranks with their own data."""
+    """Four attached ranks take less than half of the memory of four ranks with their own data."""
     if process_memory.usage() is None:
         pytest.skip("needs smaps_rollup")
     plain = _memory_of_ranks(None, log)
@@ -197,8 +197,8 @@ def _memory_of_ranks(name, log):
 
 
 def _holder(name, log):
-    ours, theirs = SPAWN.Pipe()
-    process = SPAWN.Process(target=datasets.hold_large, args=(theirs, name, log))
+    parent_end, child_end = SPAWN.Pipe()
+    process = SPAWN.Process(target=datasets.hold_large, args=(child_end, name, log))
     process.start()
-    theirs.close()
-    return process, ours
+    child_end.close()
+    return process, parent_end

@@ -226,7 +226,7 @@ def test_waiting_is_logged(name, log, messages, monkeypatch):
 
 
 def test_waiting_costs_little(name, log, monkeypatch):
-    """A waiting process polls soon at first, and then five times per second."""
+    """A waiting process polls often at first, and later five times per second."""
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     clock = sharers.Clock()
@@ -306,7 +306,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
     lambda name, path: recstore.open(path),
 ], ids=["shared", "named", "dir", "open"])  # fmt: skip
 def test_an_interrupt_at_each_call(name, tmp_path, action):
-    """An interrupt on entry to any Python function leaves nothing, neither a file nor a descriptor or mapping."""
+    """An interrupt on entry to any Python function leaves no file, descriptor or mapping."""
     recstore.RecordList([1, 2, 3]).save(tmp_path / "saved.recs")
     calls, number = [], 0
 
@@ -334,7 +334,7 @@ def test_an_interrupt_at_each_call(name, tmp_path, action):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_interrupts_at_any_moment(name):
-    """A KeyboardInterrupt within a millisecond of a call leaves nothing."""
+    """A KeyboardInterrupt in the first millisecond of a call leaves nothing."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     done = hits = 0
     try:

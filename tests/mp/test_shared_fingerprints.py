@@ -37,7 +37,7 @@ input()
 
 @pytest.fixture
 def train(tmp_path):
-    """Starts the program as from a shell."""
+    """A function that starts the program as a shell does."""
     script = tmp_path / "train.py"
     script.write_text(PROGRAM)
     started = []

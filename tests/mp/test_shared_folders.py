@@ -99,7 +99,7 @@ def test_without_nameless_files(name, log, monkeypatch):
 
 
 def test_a_lock_with_a_second_name_is_not_written(tmp_path):
-    """Another user links one of our files in the folder after the lock was opened."""
+    """Another user makes a second name for the lock file after it was opened."""
     lock = native.Lock(str(tmp_path / "x.lck"))
     assert lock.write(b"one") and lock.read() == b"one"
     os.link(tmp_path / "x.lck", tmp_path / "ours")
@@ -240,18 +240,18 @@ def test_the_builder_reads_as_other_processes_do(name):
 
 def test_handles(name, context, monkeypatch):
     x = recstore.shared(name, lambda: records(1), fingerprint="1")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=sharers.read_all, args=(theirs, x))
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=sharers.read_all, args=(child_end, x))
     process.start()
-    equal, backing, path = ours.recv()
+    equal, backing, path = parent_end.recv()
     assert equal and backing == "named" and path == x.segment.path
     if context.get_start_method() != "fork":
         x.close()
         assert len(left(name)) == 1  # the worker uses it
-    ours.send(None)
+    parent_end.send(None)
     process.join()
     assert process.exitcode == 0
-    ours.close(), theirs.close()
+    parent_end.close(), child_end.close()
     x.close()
 
 
@@ -324,8 +324,8 @@ with recstore.shared("small", lambda: range(1000)) as x:
 
 
 def test_small_dev_shm(tmp_path):
-    """/dev/shm has 16 MB in a private mount namespace. Builds there raise errors and get no SIGBUS. Anonymous memory
-    has no limit."""
+    """/dev/shm has 16 MB in a private mount namespace. Larger builds there raise errors and get no SIGBUS. The limit
+    does not apply to anonymous memory."""
     script = tmp_path / "script.py"
     script.write_text(SMALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}

@@ -42,7 +42,7 @@ CALL = """x = recstore.shared(sys.argv[1], build, fingerprint="1", isolate=True)
 
 @pytest.fixture
 def script(python, tmp_path):
-    """Runs a script's text as a program and returns `(status, output, errors)`."""
+    """A function that runs a text as a script and returns `(status, output, errors)`."""
 
     def run(text, *arguments):
         path = tmp_path / "train.py"
@@ -91,15 +91,15 @@ def test_within_a_daemonic_child(name, method, tmp_path):
     import multiprocessing
 
     context = multiprocessing.get_context(method)
-    ours, theirs = context.Pipe()
+    parent_end, child_end = context.Pipe()
     process = context.Process(
-        target=sharers.call, args=(theirs, name, str(tmp_path / "log"), {"isolate": True}), daemon=True
+        target=sharers.call, args=(child_end, name, str(tmp_path / "log"), {"isolate": True}), daemon=True
     )
     process.start()
-    theirs.close()
-    assert ours.recv() == (sharers.N, True)
+    child_end.close()
+    assert parent_end.recv() == (sharers.N, True)
     assert notes(tmp_path / "log")[0] != f"1 {process.pid}"
-    sharers.end((process, ours))
+    sharers.end((process, parent_end))
     if method == "forkserver":
         from multiprocessing import forkserver
 
@@ -121,7 +121,7 @@ def test_in_a_folder(name, monkeypatch, tmp_path):
 
 
 def test_an_interrupt_of_the_child_alone_is_ignored(name, log):
-    """The parent decides about the build."""
+    """Only the parent decides whether the build ends."""
     first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))
     os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
@@ -197,7 +197,7 @@ def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_pat
 
 
 class ChildDied(Exception):
-    """A user's class that is named like recstore's private one."""
+    """A user's class whose name is like that of recstore's private `_ChildDied`."""
 
 
 class _FakeLock:
@@ -218,7 +218,7 @@ class _FakeLock:
     (ChildDied("of the program"), True), (errors._ChildDied("of recstore"), False), (ValueError("why"), True)
 ])  # fmt: skip
 def test_only_a_killed_child_is_not_a_failed_build(name, error, failed):
-    """Any other error marks the build as failed in the lock file, even if its class is named like the private one."""
+    """Any other error marks the build as failed in the lock file, even if its class has a similar name."""
 
     def build():
         raise error

@@ -48,7 +48,7 @@ def test_a_forked_child_that_shares_is_another_user(name, log):
     x.close()
     assert len(left(name)) == 1
     end(child)
-    # The child also inherited the lease of x, which only ended with the process.
+    # The child also inherited the lease of x, and kept it until its end.
     assert left_after_collecting(name) == []
 
 

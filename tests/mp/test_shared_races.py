@@ -114,8 +114,8 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
 
 
 def test_an_old_failure_in_the_lock_file_is_ignored(name, monkeypatch):
-    """A process recorded its failure and was killed before it removed the lock file. The next holder has not written its
-    own state yet."""
+    """A process recorded its failure and was killed before it removed the lock file, and the next holder has not
+    written its own state yet. A failure that is recorded during the wait raises."""
     target = named_segments.Target(name, "1")
     call = sharing._Call(target, lambda: [1], False, 20)
     for note, fails in ((b"1\n99\nprocess 99\nfailed\nwhy", False), (b"1\n99\nprocess 99\nbuilding\n", True)):
@@ -143,8 +143,8 @@ def _sleep(connection):
 
 @pytest.mark.parametrize("waiting", [True, False])
 def test_forked_child_holds_no_lock(tmp_path, waiting):
-    """Another thread forks while this thread waits for a lock, or has just got it. If this process is killed, the child must
-    not keep the lock."""
+    """Another thread forks while this thread waits for a lock, or has just got it. If this process is killed, the child
+    must not keep the lock."""
     path = str(tmp_path / "lock")
     first = native.Lock(path) if waiting else None
     second = native.Lock(path)
@@ -164,7 +164,7 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 
 @pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["of Python", "of C"])
 def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
-    """No Python hook runs in a child forked by C code. It must not keep its parent's lock."""
+    """A child must not keep its parent's lock, even if C code forked it, so that no Python hook ran."""
     note = tmp_path / "left behind"
     build = functools.partial(sharers.killed_with_a_child, str(note), fork=fork)
     builder = FORK.Process(target=recstore.shared, args=(name, build), kwargs={"fingerprint": "1"})
@@ -180,7 +180,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
 
 
 def test_another_process_publishes_during_a_build(name):
-    """The other process is, for example, the child of a killed builder, in its last moment."""
+    """For example, the child of a killed builder publishes just before it ends."""
     from recstore import sharing
 
     early = []

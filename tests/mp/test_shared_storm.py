@@ -42,7 +42,7 @@ def test_64_processes_at_once(tmp_path):
 
 @pytest.mark.parametrize("backing", ["named", "temporary"])
 def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
-    """No process sees a partial store or hangs, and the next collection removes everything."""
+    """No process sees a partial store or hangs, and collections remove all that killed processes left."""
     monkeypatch.setattr(named_segments, "_BACKING", backing)
     kills, chance = 1000 if FULL else 60, random.Random(5)
     names = [f"storm {os.getpid()} {backing} {i}" for i in range(2)]

@@ -1,4 +1,4 @@
-"""The speech Dataset of docs/tour.md, with a dict and the list of its keys.
+"""The speech Dataset of docs/tour.md, with a mapping and the list of its keys.
 
 With two changed lines, a DataLoader's workers give the same batches and take hardly any memory. The tests derive the
 version with dict and list from the page's code. They use real utterances if LibriMix's file exists.

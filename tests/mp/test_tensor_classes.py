@@ -69,15 +69,12 @@ def test_views_share_memory_again():
 
 
 def test_ranks_get_the_class(name):
-    make = Holder
-    first, second = (share_dataset(_Maker(make), 2000, shared=name, fingerprint="1") for _ in range(2))
+    def make():
+        return Holder(sub=classes.of(classes.Sub, i=1), samples=[{"i": i} for i in range(500)])
+
+    first, second = (share_dataset(make, 2000, shared=name, fingerprint="1") for _ in range(2))
     assert first is not second
     assert classes.described(first.sub) == classes.described(second.sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
-
-
-class _Maker:
-    def __new__(cls, kind):
-        return lambda: kind(sub=classes.of(classes.Sub, i=1), samples=[{"i": i} for i in range(500)])
 
 
 @pytest.mark.parametrize("cls", [classes.Sub, classes.Slotted, classes.Refusing])

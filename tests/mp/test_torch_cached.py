@@ -59,8 +59,8 @@ def test_an_exit_ends_the_use_of_a_cache(alone, python):
 class Rank:
     """A process of a job."""
 
-    def __init__(self, started, arguments):
-        self.process = started(*arguments)
+    def __init__(self, start, arguments):
+        self.process = start(*arguments)
         self.lines = []
         self.line_added = threading.Condition()
         self.reader = threading.Thread(target=self.read)

@@ -98,7 +98,7 @@ def test_an_error_in_a_worker_names_the_record(f):
 
 
 def test_the_fields_of_a_missing_store(python):
-    """A checkpoint with a Fields loads. Reading a batch raises an error."""
+    """A pickled Fields loads without its store. Reading a batch raises an error."""
     code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
     f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
     assert repr(f).startswith("<Fields of a store that is not here>\n  id ")

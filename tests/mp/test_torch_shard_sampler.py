@@ -19,7 +19,7 @@ def test_the_next_window_is_fetched_in_advance(server, tmp_path):
     settled(server)
     with recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options) as x:
         batches = iter(samplers.BatchSampler(samplers.ShardSampler(x, window=1, nodes=2), 512))
-        # A rank reads both parts: the current and the next shard of each.
+        # The only rank reads both parts, and has fetched the current and the next shard of each.
         next(batches)
         has_sent(server, 4)
         until(lambda: len(names(tmp_path, ".recs")) == 4)

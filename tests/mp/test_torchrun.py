@@ -1,5 +1,5 @@
-"""Ranks of torchrun with workers: one of them builds, and together they never take more memory than one build and one
-store."""
+"""Ranks of torchrun with workers: one rank builds, and all ranks together never take more memory than one build and
+one store."""
 
 import re
 import time
@@ -21,7 +21,7 @@ DEADLINE = 150
 
 
 def torchrun(ranks, program, *arguments, folder, **variables):
-    """Runs the launcher. Afterwards it and all processes that it started have ended."""
+    """Runs the launcher. After the `with` block, it and all processes that it started have ended."""
     command = [*launching.TORCHRUN, f"--nproc-per-node={ranks}", program, *arguments]
     return launching.launched(folder, *command, PYTHONPATH=launching.PYTHONPATH, **variables)
 
@@ -40,7 +40,8 @@ class Watch:
         return [line.split()[2:] for line in log.splitlines() if line.startswith(start)]
 
     def until(self, start, count):
-        """Waits for `count` lines of the log that begin with `start`. Returns their words from the third on."""
+        """Resets the peak, and waits for `count` lines of the log that begin with `start`. Returns their words from the
+        third on."""
         self.peak, end = 0, time.monotonic() + DEADLINE
         while len(self.lines(start)) < count:
             output = (self.folder / "output").read_text
@@ -74,8 +75,8 @@ def test_one_build_and_one_store(name, tmp_path):
         assert process.wait(LIMIT_S) == 0, (tmp_path / "output").read_text()
     built, store = int(watch.lines("built large ")[0][1]), int(read[0][1])
     assert built > 2 * store > 60e6
-    # A second concurrent build would exceed the limit. The baseline reads as much, so it includes the pages of torch that
-    # the workers' garbage collectors copy.
+    # A second concurrent build would exceed the limit. The tiny phase reads as much, so its peaks include the pages of
+    # torch that the workers' garbage collectors copy.
     for stage in ("building", "reading"):
         base, peak = peaks["tiny", stage], peaks["large", stage]
         print(f"{stage}: {peak} bytes, {base} over a tiny store; one build {built}, one store {store}")

@@ -82,15 +82,15 @@ def test_queue_with_a_temporary_of_the_producer(context):
 
 
 def test_store_built_in_a_worker_is_read_here(context):
-    ours, theirs = context.Pipe()
+    parent_end, child_end = context.Pipe()
     done = context.Event()
-    process = context.Process(target=workers.send_built, args=(theirs, N, done))
+    process = context.Process(target=workers.send_built, args=(child_end, N, done))
     process.start()
-    theirs.close()
-    x = ours.recv()
+    child_end.close()
+    x = parent_end.recv()
     done.set()
     process.join()
-    ours.close()
+    parent_end.close()
     assert summary(x) == WHOLE
 
 
@@ -150,10 +150,10 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 if __name__ == "__main__":
     for method in ("forkserver", "spawn"):
         context = multiprocessing.get_context(method)
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=workers.send_all, args=(theirs, [workers.build(3) for _ in range(300)]))
+        parent_end, child_end = context.Pipe(duplex=False)
+        process = context.Process(target=workers.send_all, args=(child_end, [workers.build(3) for _ in range(300)]))
         process.start()
-        print(*ours.recv())
+        print(*parent_end.recv())
         process.join()
 """
     assert python(code).split() == ["300", "300"] * 2

@@ -76,7 +76,7 @@ def test_a_lock_whose_creator_was_killed_before_it_set_the_mode(tmp_path):
         assert (lock.state, mode(path)) == (native.HELD, 0o600)
         lock.close()
     os.close(os.open(path, os.O_CREAT, 0o600))
-    os.chmod(path, 0o644)  # no umask makes this of 0600
+    os.chmod(path, 0o644)  # no umask turns 0600 into this
     pytest.raises(PermissionError, lambda: native.Lock(path))
 
 

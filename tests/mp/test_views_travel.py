@@ -75,19 +75,19 @@ def test_a_temporary_view_of_a_temporary_list(context):
 
 
 def test_a_view_outlives_the_creators_list_and_process(context):
-    ours, theirs = context.Pipe()
+    parent_end, child_end = context.Pipe()
     done = context.Event()
-    process = context.Process(target=view_workers.build_views, args=(theirs, N, done))
+    process = context.Process(target=view_workers.build_views, args=(child_end, N, done))
     process.start()
-    theirs.close()  # so that recv raises if the child fails
-    view = ours.recv()
+    child_end.close()  # so that recv raises if the child fails
+    view = parent_end.recv()
     done.set()
     process.join()
-    ours.close()
+    parent_end.close()
     gc.collect()
     assert view == [record(i) for i in (5, 3, 5, 1)] * 2
-    # An owner unlinks its files at its end, and mappings remain. (A fork server may have the environment of an earlier
-    # test.)
+    # The owner unlinked its files at its end, so only anonymous memory can be sent again. (A fork server may have the
+    # environment of an earlier test.)
     if view.segment.backing == "anonymous":
         assert run_worker(context, view_workers.send_lists, [view[::2]])[0][1] == view[::2]
 
@@ -108,13 +108,13 @@ def test_an_index_array_becomes_one_segment(spawning):
 @interpreters.unmaps_at_close
 def test_publishing_frees_private_memory():
     x = build(N)
-    pickle.dumps(x)  # imports of the first pickle
+    pickle.dumps(x)  # the first pickle imports modules
     tracemalloc.start()
     view = x[list(range(N)) * 10_000]
-    traced = tracemalloc.get_traced_memory()[0]
-    assert traced > 4 * 10_000 * N
+    before = tracemalloc.get_traced_memory()[0]
+    assert before > 4 * 10_000 * N
     pickle.dumps(view)
-    assert tracemalloc.get_traced_memory()[0] < traced - 4 * 10_000 * N + 10_000
+    assert tracemalloc.get_traced_memory()[0] < before - 4 * 10_000 * N + 10_000
     tracemalloc.stop()
     assert view[-1] == record(N - 1) and view[-N] == record(0)
 
@@ -236,8 +236,8 @@ def test_the_reused_descriptor_of_an_index_array(anonymous_only, monkeypatch):
     view, other = x[[3, 1]], x[[5, 6]]
     text = pickle.dumps(view)
     pickle.dumps(other)
-    (ours,), (theirs,) = view.selection.blobs(), other.selection.blobs()
-    os.dup2(theirs.fileno(), ours.fileno())
+    (blob,), (other_blob,) = view.selection.blobs(), other.selection.blobs()
+    os.dup2(other_blob.fileno(), blob.fileno())
     monkeypatch.setattr(registry, "_attached", {})
     assert "detached" in repr(pickle.loads(text))
 
@@ -330,5 +330,5 @@ def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; x = recstore.RecordList([1, 2])[1:] * 2"
     loaded = waiting.python("-c", f"{code}; print(*set(sys.modules) - before)", check=True).stdout.split()
     heavy = {"typing", "dataclasses", "numpy", "hashlib", "logging", "socket"}
-    ours = {"shm.handle_bytes", "shm.segment_list", "containers.info", "sharing", "building.fingerprints"}
-    assert not (heavy | {f"recstore.{name}" for name in ours}) & set(loaded)
+    own_modules = {"shm.handle_bytes", "shm.segment_list", "containers.info", "sharing", "building.fingerprints"}
+    assert not (heavy | {f"recstore.{name}" for name in own_modules}) & set(loaded)

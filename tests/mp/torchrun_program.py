@@ -31,7 +31,6 @@ class Samples(torch.utils.data.Dataset):
 
     def build(self):
         before = process_memory.usage().rss
-        process_memory.reset_peak_rss()
         count = RECORDS[self.phase]
         # Noise, so that the store is large compared with the differences between ranks.
         noise = random.Random(1)

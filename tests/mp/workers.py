@@ -23,14 +23,14 @@ def summary(x):
 
 def run_worker(context, target, *arguments):
     """Runs a function in a process with a pipe. Returns the object that it sends."""
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=target, args=(theirs, *arguments))
+    parent_end, child_end = context.Pipe(duplex=False)
+    process = context.Process(target=target, args=(child_end, *arguments))
     process.start()
-    theirs.close()
+    child_end.close()
     try:
-        out = ours.recv()
+        out = parent_end.recv()
     finally:
-        ours.close()
+        parent_end.close()
         process.join()
     assert process.exitcode == 0
     process.close()
@@ -125,7 +125,7 @@ def _map_reopened(fd):
 
 
 def _is_segment(text):
-    """Whether a line of /proc has the path of a segment. A file made without a name stays `#123`."""
+    """Whether a line of /proc has the path of a segment. A file made without a name remains `#123` there."""
     return any(part in text for part in ("/memfd:recstore", ".rec", "/recs1-", "/dev/shm/#"))
 
 
@@ -188,8 +188,8 @@ class Item:
 
 
 def look_up(cases):
-    """Checks `(mapping, key, value)` triples in a process that cannot build an index. For a list and None, checks its
-    index by id."""
+    """Checks `(mapping, key, value)` triples in a process that cannot build an index. In `(list, None, None)`, the
+    mapping is the list's index by id."""
     from recstore._core import native
 
     native.KeyGroups = native.hash_keys = None
@@ -199,10 +199,10 @@ def look_up(cases):
         assert mapping[key] == value, (key, mapping[key])
 
 
-def waits_or_fails(begun, record):
+def waits_or_fails(marker, record):
     """Never returns in the first process that arrives, and raises in all others."""
     try:
-        os.close(os.open(begun, os.O_CREAT | os.O_EXCL))
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         raise ZeroDivisionError from None
     while True:

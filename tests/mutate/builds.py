@@ -46,8 +46,8 @@ class Build:
         self.compiling, self.objects = {}, {}  # {object: its compiler's arguments}, {source: its object}
         for command in commands:
             arguments = shlex.split(command["command"])
-            made = arguments[arguments.index("-o") + 1]
-            self.compiling[made], self.objects[os.path.relpath(command["file"], ROOT)] = arguments, made
+            obj = arguments[arguments.index("-o") + 1]
+            self.compiling[obj], self.objects[os.path.relpath(command["file"], ROOT)] = arguments, obj
         self.includers = self.included()
         self.linking = {}
         for test in self.arguments:
@@ -56,32 +56,32 @@ class Build:
 
     def included(self):
         """{header of the core: objects whose sources include it}."""
-        includers, made = {}, None
+        includers, obj = {}, None
         for line in call(["ninja", "-C", self.folder, "-t", "deps"], ROOT).splitlines():
             if line and not line[0].isspace():
-                made = line.split(":")[0]
+                obj = line.split(":")[0]
             elif line.strip():
                 header = os.path.relpath(self.folder / line.strip(), ROOT)
-                includers.setdefault(header, []).append(made)
+                includers.setdefault(header, []).append(obj)
         return includers
 
     def compile(self, file, text, into, units=None):
         """Compiles a changed source of the core, or the objects that include a changed header, only those in `units` if
         given. Returns {object: changed object}, or None if one does not compile."""
         if file.endswith(".c"):
-            made = self.objects[file]
-            changed = {made: compiled(self.arguments_of(made), text, into / self.name)}
+            obj = self.objects[file]
+            changed = {obj: compiled(self.arguments_of(obj), text, into / self.name)}
         else:
             overlay, changed = overlaid(file, text, into), {}
-            for made in self.includers[file]:
-                if units is None or made in units:
-                    arguments = self.arguments_of(made)
+            for obj in self.includers[file]:
+                if units is None or obj in units:
+                    arguments = self.arguments_of(obj)
                     source, place = pathlib.Path(arguments[-1]), into / self.name / str(len(changed))
-                    changed[made] = compiled([arguments[0], f"-I{overlay}", *arguments[1:]], source.read_text(), place)
+                    changed[obj] = compiled([arguments[0], f"-I{overlay}", *arguments[1:]], source.read_text(), place)
         return None if None in changed.values() else changed
 
-    def arguments_of(self, made):
-        arguments = list(self.compiling[made])
+    def arguments_of(self, obj):
+        arguments = list(self.compiling[obj])
         # The folder of the source, which is compiled elsewhere: tests include files beside them.
         arguments.insert(1, f"-I{os.path.dirname(arguments[-1])}")
         if self.name == "counted":
@@ -95,11 +95,11 @@ class Build:
         # Link lines have no objects of libraries. Only fuzz targets use objects of the fuzz library.
         fuzzes = any(argument.endswith("librs_fuzz.a") for argument in arguments)
         members = {
-            made
-            for file, made in self.objects.items()
-            if file.startswith("csrc/") or fuzzes and "rs_fuzz.dir" in pathlib.Path(made).parts
+            obj
+            for file, obj in self.objects.items()
+            if file.startswith("csrc/") or fuzzes and "rs_fuzz.dir" in pathlib.Path(obj).parts
         }
-        arguments[first:first] = [str(path) for made, path in changed.items() if made in members]
+        arguments[first:first] = [str(path) for obj, path in changed.items() if obj in members]
         call(arguments, self.folder)
         return into / test
 
@@ -125,7 +125,7 @@ class Build:
 
 
 def overlaid(file, text, into):
-    """A folder with a changed header under its include path."""
+    """Writes a changed header under its include path into a folder. Returns the folder."""
     overlay = into / "overlay"
     path = overlay / pathlib.Path(file).relative_to("csrc")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,12 +137,12 @@ def compiled(arguments, source, into):
     into.mkdir(parents=True, exist_ok=True)
     changed = into / pathlib.Path(arguments[-1]).name
     changed.write_text(source)
-    made = changed.with_suffix(".o")
-    made.unlink(missing_ok=True)
+    obj = changed.with_suffix(".o")
+    obj.unlink(missing_ok=True)
     arguments[-1] = str(changed)
-    arguments[arguments.index("-o") + 1] = str(made)
+    arguments[arguments.index("-o") + 1] = str(obj)
     done = subprocess.run([*arguments, "-w"], cwd=into, capture_output=True)
-    return made if done.returncode == 0 else None
+    return obj if done.returncode == 0 else None
 
 
 def released_code(build, file, text, into):
@@ -157,5 +157,5 @@ def released_code(build, file, text, into):
         more = ["-fkeep-inline-functions", "-fkeep-static-functions", "-Dalways_inline=used"]
         more.append(f"-I{overlaid(file, text, into)}")
         text = f'#include "{pathlib.Path(file).relative_to("csrc")}"\n'
-    made = compiled([kept[0], "-O2", "-DNDEBUG", *more, *kept[1:]], text, into / "released")
-    return b"" if made is None else made.read_bytes()
+    obj = compiled([kept[0], "-O2", "-DNDEBUG", *more, *kept[1:]], text, into / "released")
+    return b"" if obj is None else obj.read_bytes()

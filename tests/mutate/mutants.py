@@ -49,7 +49,7 @@ class Token:
 @dataclasses.dataclass(frozen=True)
 class Mutant:
     """A change of one place: `put` replaces the source from `start` to `end`. `before` and `after` are its
-    lines without and with the change, in single spaces. Equal lines of a file have equal keys."""
+    lines without and with the change, in single spaces. Equal changes of equal lines of a file have equal keys."""
 
     file: str
     line: int
@@ -85,7 +85,7 @@ def partners_of(tokens):
 
 
 def body_ranges(tokens, partners):
-    """The function bodies: the outermost braces that follow a parenthesis."""
+    """Yields the token ranges of function bodies: the outermost braces that follow a parenthesis."""
     i = 0
     while i < len(tokens):
         if tokens[i].text == "{":
@@ -155,8 +155,8 @@ def operand(tokens, partners, i, step, ends):
 
 
 def condition_changes(tokens, partners, i):
-    """Yields changes that drop a part of a condition, or make it never or, of an `if`, always true: `(first token, last
-    token, text)`."""
+    """Yields `(first token, last token, text)` of changes that drop a part of a condition, make a condition false or,
+    in an `if`, make it true."""
     text = tokens[i].text
     if text in ("&&", "||"):
         ends = ENDS_OPERAND | ({"&&", "||"} if text == "&&" else {"||"})
@@ -164,7 +164,7 @@ def condition_changes(tokens, partners, i):
         right = operand(tokens, partners, i, 1, ends)
         left = operand(tokens, partners, i, -1, ends)
         yield i + 1, right - 1, neutral
-        if tokens[left].text != text:  # otherwise the operator before drops this part
+        if tokens[left].text != text:  # otherwise the preceding operator drops this part
             yield left + 1, i - 1, neutral
     elif text in ("if", "while") and tokens[i + 1].text == "(":
         last = partners[i + 1] - 1
@@ -175,7 +175,7 @@ def condition_changes(tokens, partners, i):
 
 
 def mutants_of(file, source):
-    """All mutants of a source, in the order of their places."""
+    """Yields all mutants of a source, in the order of their places."""
     tokens = tokens_of(source)
     partners = partners_of(tokens)
     newlines = [match.start() for match in re.finditer("\n", source)]

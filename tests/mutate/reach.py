@@ -36,8 +36,8 @@ def lines_of(counts, build):
         ).stdout
         for report in reports.splitlines():
             report = json.loads(report)
-            made = os.path.join("/", os.path.relpath(folder, counts), report["data_file"].replace(".gcda", ".o"))
-            made = os.path.relpath(made, build)
+            obj = os.path.join("/", os.path.relpath(folder, counts), report["data_file"].replace(".gcda", ".o"))
+            obj = os.path.relpath(obj, build)
             for file in report["files"]:
                 if not file["file"].startswith(f"{ROOT}/csrc/"):
                     continue
@@ -45,30 +45,30 @@ def lines_of(counts, build):
                 for line in file["lines"]:
                     ran = found.setdefault(line["line_number"], set())
                     if line["count"] > 0:
-                        ran.add(made)
+                        ran.add(obj)
     return lines
 
 
 class Reach:
     def __init__(self, seconds, lines, units):
-        self.seconds = seconds  # of each build, {test: seconds}
+        self.seconds = seconds  # {build: {test: seconds}}
         self.lines = lines  # {file: {line: [test]}}, with an empty list for a line that no test runs
         self.units = units  # {header: {line: [object]}}, the objects whose code of the line some test runs
 
     def counted_line(self, file, line):
-        """The number under which a line is counted: the line at which its statement begins."""
+        """The number under which a line is counted, as text: the line at which its statement begins, or None."""
         lines = self.lines.get(file, {})
         return next((str(number) for number in range(line, 0, -1) if str(number) in lines), None)
 
     def units_of(self, file, line):
-        """The objects whose code of a header's line some test runs. None, for all objects, if the file is not a header or
-        is in csrc/os/, whose counts are incomplete."""
+        """The objects whose code of a header's line some test runs. None, which means all objects, if the file is not a
+        header or is in csrc/os/, whose counts are incomplete."""
         if file.startswith("csrc/os/") or file not in self.units:
             return None
         return self.units[file].get(self.counted_line(file, line), [])
 
     def tests_of(self, file, line):
-        """The tests that run a line (any line, in csrc/os/): first those of its module, and quick before slow ones."""
+        """The tests that run a line (in csrc/os/, the file): first those of its module, and quick before slow ones."""
         lines = self.lines.get(file, {})
         counted = self.counted_line(file, line)
         tests = lines[counted] if counted is not None else []
@@ -81,25 +81,26 @@ class Reach:
 def count_one(builds, test):
     checked, counted = builds
     with tempfile.TemporaryDirectory() as counts:
-        how, quick = counted.run(test, counted.folder / test, PATIENCE, counts)
+        how, counted_seconds = counted.run(test, counted.folder / test, PATIENCE, counts)
         lines = lines_of(counts, counted.folder)
-    how_checked, slow = checked.run(test, checked.folder / test, PATIENCE)
+    how_checked, checked_seconds = checked.run(test, checked.folder / test, PATIENCE)
     if how or how_checked:
         raise SystemExit(f"{test} fails without a change: {how or how_checked}")
-    return test, quick, slow, lines
+    return test, counted_seconds, checked_seconds, lines
 
 
 def reach(builds, work, jobs):
-    """Counts, or loads the counts of an earlier run of the same sources."""
-    kept, state = work / "reach.json", state_of_sources()
-    if kept.exists():
-        found = json.loads(kept.read_text())
+    """Returns the Reach, counted now or loaded from an earlier run of the same sources."""
+    path, state = work / "reach.json", state_of_sources()
+    if path.exists():
+        found = json.loads(path.read_text())
         if found["state"] == state:
             return Reach(found["seconds"], found["lines"], found["units"])
     seconds, lines, units = {"checked": {}, "counted": {}}, {}, {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for test, quick, slow, ran in pool.map(lambda test: count_one(builds, test), builds[0].arguments):
-            seconds["counted"][test], seconds["checked"][test] = quick, slow
+        results = pool.map(lambda test: count_one(builds, test), builds[0].arguments)
+        for test, counted_seconds, checked_seconds, ran in results:
+            seconds["counted"][test], seconds["checked"][test] = counted_seconds, checked_seconds
             for file, numbers in ran.items():
                 for number, ran_in in numbers.items():
                     tests = lines.setdefault(file, {}).setdefault(str(number), [])
@@ -109,5 +110,5 @@ def reach(builds, work, jobs):
                         objects = units.setdefault(file, {}).setdefault(str(number), [])
                         objects.extend(sorted(ran_in.difference(objects)))
     shutil.rmtree(work / "counts", ignore_errors=True)
-    kept.write_text(json.dumps({"state": state, "seconds": seconds, "lines": lines, "units": units}))
+    path.write_text(json.dumps({"state": state, "seconds": seconds, "lines": lines, "units": units}))
     return Reach(seconds, lines, units)

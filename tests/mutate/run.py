@@ -1,7 +1,7 @@
 """Runs the C tests over changed copies of the core, one change at a time (`nox -s mutate`).
 
-A mutant that survives all tests is a gap in the tests, or has no visible effect. The exit status is 1 if
-one survives. All files are made in build/mutate; the sources do not change."""
+A mutant that survives all tests shows a gap in the tests, or has no visible effect. The exit status is 1 if
+a mutant survives. All files are made in build/mutate; the sources do not change."""
 
 import argparse
 import collections
@@ -24,7 +24,7 @@ def options():
     parser = argparse.ArgumentParser(prog="nox -s mutate --", description=__doc__)
     parser.add_argument("n", nargs="?", type=int, default=50, metavar="N", help="the number of mutants, default 50")
     parser.add_argument("--seed", default="0", help="the same seed draws the same mutants of unchanged lines")
-    parser.add_argument("--files", default="*", metavar="GLOB", help="only of these sources, such as 'csrc/read/*'")
+    parser.add_argument("--files", default="*", metavar="GLOB", help="the sources to change, such as 'csrc/read/*'")
     parser.add_argument("--alive", action="store_true", help="repeat the survivors of the last run")
     parser.add_argument("--thorough", action="store_true", help="run slow tests under the sanitizers too")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time, default 2")

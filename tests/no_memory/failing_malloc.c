@@ -1,7 +1,7 @@
 /* Allocators for LD_PRELOAD whose n-th counted call fails. Either the calls of malloc, calloc and realloc by a module's
  * code count, or those by the interpreter in a function that this code called, for example to make an object.
- * Allocations of the interpreter's bytecode loop never count. All other calls go to glibc. `run.py` sets the addresses
- * and n, and reads the number of calls. Several threads race for the n-th call. */
+ * Allocations of the interpreter's bytecode loop never count. Calls that do not fail go to glibc. `run.py` sets the
+ * addresses and n, and reads the number of calls. Several threads race for the n-th call. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static _Thread_local int within; /* the unwinder may allocate */
 
 static int has(const span *self, uintptr_t at) { return at >= self->begin && at < self->end; }
 
-/* The span of the function that starts at `eval`, the bytecode loop, by the size of its symbol. */
+/* The span of the bytecode loop, the function at `eval`: as long as its symbol, or empty without a symbol. */
 static span function_at(void *eval) {
     span out = {(uintptr_t)eval, (uintptr_t)eval};
     ElfW(Sym) *symbol = NULL;
@@ -43,8 +43,8 @@ static span function_at(void *eval) {
     return out;
 }
 
-/* Counts the calls of the module or, with `eval`, those of the interpreter for it, from 0. Fails call `nth`, or none if
- * nth is negative. Returns 0 if the code of `eval` was not found. */
+/* Starts to count, from 0, the calls of the module or, with `eval`, those of the interpreter for it. Call `nth` fails,
+ * or none if nth is negative. Returns 0 if the code of `eval` was not found. */
 int fail_call(uintptr_t begin, uintptr_t end, uintptr_t python_begin, uintptr_t python_end, void *eval, long nth) {
     atomic_store(&counting, 0);
     module.begin = begin, module.end = end;

@@ -1,9 +1,10 @@
 """Makes every allocation fail in turn. `nox -s no_memory` runs this.
 
 Each public operation of tests/leaks/operations.py runs again and again, and each time another allocation fails:
-an allocation of the C core or of Cython's C code (`--kind native`), or of an object that this code gets from the interpreter
-(`--kind objects`). The operation must pass, or raise an exception about missing memory; nothing that it opened
-stays open, and it works the next time. Each operation runs in its own process, so a crash is one line of the report.
+an allocation of the C core or of Cython's C code (`--kind native`), or of an object that this code gets from the
+interpreter (`--kind objects`). The operation must pass, or raise an exception about missing memory; nothing that it
+opened stays open, and it works the next time. Each operation runs in its own process, so a crash is one line of the
+report.
 Allocations of bytecode do not fail: without memory for a call, CPython 3.11 and 3.12 lose references to its
 arguments, even without recstore. A free-threaded build has its own allocator of objects, so it only has
 `--kind native`.
@@ -31,9 +32,9 @@ from recstore._core import native
 
 KINDS = ("native",) if sysconfig.get_config_var("Py_GIL_DISABLED") else ("native", "objects")
 # Parts of messages by which other code reports the failure: polars raises its own error with Python's in the text,
-# and the interpreter raises a RuntimeError if it gets no lock.
-SAYS = ("MemoryError", "no memory", "out of memory", "allocate")
-# Code of other projects that loses the exception: (type, a part of its text, the reason).
+# and the interpreter raises a RuntimeError if it cannot allocate a lock.
+MESSAGE_PARTS = ("MemoryError", "no memory", "out of memory", "allocate")
+# Code of other projects that loses the exception: (type, a part of its text, the code).
 ELSEWHERE = (
     (SystemError, "returned NULL without setting an exception", "the interpreter, on some paths of its own"),
     (SystemError, "error return without exception set", "the interpreter, on some paths of its own"),
@@ -93,7 +94,7 @@ def verdict(error):
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, MemoryError) or any(word in str(one) for word in SAYS):
+        if isinstance(one, MemoryError) or any(word in str(one) for word in MESSAGE_PARTS):
             return None
         if any(isinstance(one, kind) and text in str(one) for kind, text, _ in ELSEWHERE):
             return None
@@ -121,18 +122,18 @@ class Trials:
         except BaseException as e:
             return self.hooks.stop_counting(), e
 
-    def all(self, most):
+    def all(self, limit):
         """Prints faults. Returns the numbers of trials, of allocations and of faults."""
         for _ in range(3):  # caches fill, modules are imported
             self.run()
-        total, faults, before = self.once(-1)[0], 0, held()
-        step = max(1, -(-total // most)) if most else 1
+        total, faults, before = self.once(-1)[0], 0, open_count()
+        step = max(1, -(-total // limit)) if limit else 1
         trials = range(0, total, step)
         for nth in trials:
             error = self.once(nth)[1]
             text = error and verdict(error)
             error = None  # its frames hold what the operation opened
-            now = fewest(before)
+            now = settled_count(before)
             if text is None and now > before:
                 text = f"descriptors and mappings were {before}, are {now}"
             before = now
@@ -143,7 +144,7 @@ class Trials:
         return len(trials), total, faults
 
 
-def held():
+def open_count():
     from recstore.shm import pins
 
     pins.clear()  # a pickled store is held for a minute, for its reader
@@ -151,24 +152,24 @@ def held():
     return len(os.listdir("/proc/self/fd")) + watch.mappings()
 
 
-def fewest(enough):
-    """Returns the result of `held` once it is at most `enough`, or after a second, because a thread of a loader may be
-    about to end."""
+def settled_count(enough):
+    """Returns the result of `open_count` once it is at most `enough`, or after a second, because a thread of a loader
+    may be about to end."""
     for _ in range(20):
-        now = held()
+        now = open_count()
         if now <= enough:
             break
         time.sleep(0.05)
     return now
 
 
-def run_operation(kind, name, most):
-    """The process of one operation. Returns its exit status, 1 for a fault."""
+def run_operation(kind, name, limit):
+    """Runs one operation in this process. Returns the exit status, 1 for a fault."""
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda unraisable: None  # a destructor meets the failing allocation too
     with tempfile.TemporaryDirectory(prefix=watch.MARK) as folder:
         run = operations.OPERATIONS[name][0]
-        trials, total, faults = Trials(kind, lambda: run(pathlib.Path(folder))).all(most)
+        trials, total, faults = Trials(kind, lambda: run(pathlib.Path(folder))).all(limit)
     print(f"{name}: {trials} of {total} allocations failed once, {faults} faults", flush=True)
     return 1 if faults else 0
 

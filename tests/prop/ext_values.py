@@ -1,5 +1,5 @@
-"""Hypothesis strategies for ext values: those of Python's own types, and classes as the reference keeps them
-(`Ext`)."""
+"""Hypothesis strategies for ext values of Python's own types, for numpy structs, and for classes as the reference keeps
+them (`Ext`)."""
 
 import collections
 import datetime
@@ -213,7 +213,7 @@ known = st.recursive(
 
 
 def container_columns(children):
-    """Strategies that each draw similar containers, plain or ext values."""
+    """Strategies that each draw similar containers, of plain types or of ext values."""
     rows = st.dictionaries(own.texts, children, max_size=4).map(st.fixed_dictionaries)
     return st.one_of(
         own.record_columns(children),

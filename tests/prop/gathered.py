@@ -93,11 +93,11 @@ class Field:
         out = getattr(self, self.form)()
         return [*out, np.array(self.present, bool)] if self.missing == "mask" else out
 
-    def stored(self):
+    def stored_dtype(self):
         return "uint16" if self.dtype == "bfloat16" else self.dtype
 
     def array(self, parts, shape):
-        return np.array(parts, self.stored()).reshape(shape)
+        return np.array(parts, self.stored_dtype()).reshape(shape)
 
     def lists(self):
         """The rows of each record."""
@@ -158,7 +158,7 @@ class Field:
         return [self.rectangle(lists, width), np.array([min(len(one), width) for one in lists], np.int64)]
 
     def rectangle(self, lists, width):
-        out = np.empty((len(lists), width, *self.row), self.stored())
+        out = np.empty((len(lists), width, *self.row), self.stored_dtype())
         out[...] = self.item()
         for i, one in enumerate(lists):
             for k, row in enumerate(one[:width]):
@@ -172,7 +172,7 @@ class Field:
         out = [self.rectangle((nest + [[]] * width)[:width], inner) for nest in nests]
         lengths = [[min(len(one), inner) for one in (nest + [[]] * width)[:width]] for nest in nests]
         return [
-            np.array(out, self.stored()).reshape((len(nests), width, inner, *self.row)),
+            np.array(out, self.stored_dtype()).reshape((len(nests), width, inner, *self.row)),
             np.array([min(len(nest), width) for nest in nests], np.int64),
             np.array(lengths, np.int64).reshape(len(nests), width),
         ]

@@ -21,12 +21,12 @@ def _signed(bits):
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _seconds(unit):
+def _per_second(unit):
     return {"s": 1, "ms": 10**3, "us": 10**6}[unit]
 
 
 def _stamps(unit, zone=None):
-    count = st.integers(-62_135_000_000 * _seconds(unit), 253_402_000_000 * _seconds(unit))
+    count = st.integers(-62_135_000_000 * _per_second(unit), 253_402_000_000 * _per_second(unit))
     return pa.timestamp(unit, zone), count
 
 

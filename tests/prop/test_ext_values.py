@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prop import ext_values
 from prop.strategies import same
-from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
+from prop.test_roundtrip import flip, in_folder, new_path, read_back, recstore, resealed, saved_bytes
 from ref import reader, trees
 from ref import writer as w
 from ref.ext_values import Ext, ext_of
@@ -113,11 +113,11 @@ def test_round_trip(records, compression):
 @given(ext_values.record_lists, st.sampled_from(["auto", "none"]))
 @settings(in_folder, max_examples=150)
 def test_saved_bytes_are_the_format(tmp_path, records, compression):
-    data = saved(tmp_path, records, compression)
+    data = saved_bytes(tmp_path, records, compression)
     assert same(reader.check(data), records)
     assert reader.read_header(data).features_required == features(records) | features_of_trees(data)
     assert compression == "auto" or features_of_trees(data) == 0
-    assert same(opened(tmp_path, data, "full"), records)
+    assert same(read_back(tmp_path, data, "full"), records)
 
 
 @given(st.lists(ext_values.known, max_size=6))
@@ -125,15 +125,15 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
 def test_written_by_the_reference(tmp_path, records):
     """The package returns Records for classes that it does not know."""
     data = w.simple(w.any_(), records, features_required=features(records))
-    assert same(opened(tmp_path, data, "full"), records)
+    assert same(read_back(tmp_path, data, "full"), records)
 
 
 @given(st.lists(st.one_of(ext_values.members, ext_values.objects_of(ext_values.atoms)), max_size=6))
 @in_folder
 def test_records_are_stored_again(tmp_path, records):
     """Records of unknown classes can be stored again without a change."""
-    got = opened(tmp_path, w.simple(w.any_(), records), "full")
-    assert same(reader.check(saved(tmp_path, got)), records)
+    got = read_back(tmp_path, w.simple(w.any_(), records), "full")
+    assert same(reader.check(saved_bytes(tmp_path, got)), records)
 
 
 # ---- classes ---------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_instances(tmp_path, records, compression):
 def test_names_are_there_once(tmp_path):
     """The tree holds module, qualname and field names. A record holds only its values; an enum's member may be in a
     table."""
-    data = saved(tmp_path, [Box(Point(i, -i), list(Color)[i % 2], i) for i in range(1000)])
+    data = saved_bytes(tmp_path, [Box(Point(i, -i), list(Color)[i % 2], i) for i in range(1000)])
     assert data.count(b"Box") == data.count(b"corner") == 1 and 1 <= data.count(b"Color") <= len(Color)
     assert len(data) < 4096 + 1000 * 8
 
@@ -215,7 +215,7 @@ def test_tensors(tmp_path):
         torch.tensor([1 + 2j, 3j]),
         torch.arange(2000),
     ]
-    data = saved(tmp_path, tensors)
+    data = saved_bytes(tmp_path, tensors)
     for tensor, ext in zip(tensors, reader.check(data), strict=True):
         assert ext.code == 29 and ext.payload.shape == tuple(tensor.shape)
         stored = tensor.view(torch.uint16) if ext.extra == "bfloat16" else tensor
@@ -223,7 +223,7 @@ def test_tensors(tmp_path):
             "bfloat16" if tensor.dtype == torch.bfloat16 else None,
             stored.tolist(),
         )
-    back = opened(tmp_path, data, "full")
+    back = read_back(tmp_path, data, "full")
     assert all(
         a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b) for a, b in zip(tensors, back, strict=True)
     )
@@ -241,7 +241,7 @@ def test_what_the_reference_refuses(tmp_path):
         kind = recstore.errors.VersionError if code == "VERSION" else recstore.errors.CorruptError
         for verify in ("header", "full"):
             try:
-                value = opened(tmp_path, data, verify)
+                value = read_back(tmp_path, data, verify)
             except kind:
                 continue
             pytest.fail(f"{raw} with verify={verify!r} gave {value!r}, not {code}")
@@ -265,11 +265,11 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
         expected = reader.check(data)
     except reader.FormatError as error:
         with pytest.raises(recstore.Error):
-            got = opened(tmp_path, data, "full")
+            got = read_back(tmp_path, data, "full")
             pytest.fail(f"the package reads {got!r}, the reference says {error}")
     else:
         try:
-            assert same(opened(tmp_path, data, "full"), expected)
+            assert same(read_back(tmp_path, data, "full"), expected)
         except recstore.errors.UntrustedError:
             assert b"\x11\x1c" in raw  # a pickle
 
@@ -278,10 +278,10 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
 @settings(in_folder, max_examples=200)
 def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
     """Reading changed bytes with valid checksums gives values or an error of the package."""
-    data = saved(tmp_path, records)
+    data = saved_bytes(tmp_path, records)
     damaged = resealed(flip(data, changes, [(4096, len(data))]), data)
     for verify in ("header", "full"):
         try:
-            opened(tmp_path, damaged, verify)
+            read_back(tmp_path, damaged, verify)
         except recstore.Error:
             pass

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prop import packed
 from prop.strategies import keys, record_lists, same, scalars, texts, values
-from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, segments
+from prop.test_roundtrip import flip, flip_lists, in_folder, new_path, resealed, segments
 from prop.trees import trees_and_values
 from ref import writer as w
 
@@ -131,8 +131,8 @@ def test_dotted_names(records, asked, compression):
                 for key in reversed(path or ()):
                     value = {key: value}
                 assert same(x._only([name])[i], value if path else {})
-            kept = [name for name in asked if "." not in name]
-            assert same(x._only(kept)[i], {k: record[k] for k in kept if type(record) is dict and k in record})
+            plain = [name for name in asked if "." not in name]
+            assert same(x._only(plain)[i], {k: record[k] for k in plain if type(record) is dict and k in record})
 
 
 def look_at(value, key):
@@ -156,7 +156,7 @@ def look_at(value, key):
             assert not equals_itself(e.args[0]), "only a key that does not equal itself may be missing"
 
 
-@given(segments, places)
+@given(segments, flip_lists)
 @settings(in_folder, max_examples=200)
 def test_damage_gives_values_or_refusals(tmp_path, data, flips):
     path = new_path(tmp_path)
@@ -267,7 +267,7 @@ def test_any_order_and_nulls(items, indices, times, compression):
 
 
 def check_column(view):
-    """Compares each form of a view's column with the same form made of its values."""
+    """Compares each form of a view's column with the same form made from its values."""
     items = list(view)
     for ragged in (None, True):
         got = column(lambda: view.to_numpy(ragged=ragged))

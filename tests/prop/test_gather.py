@@ -41,35 +41,35 @@ def floats(draw):
 
 
 def scalars(draw):
-    made = draw.choice([ints, small, floats])(draw)
+    make = draw.choice([ints, small, floats])(draw)
     kind = draw.randrange(8)
     if kind == 0:
         return lambda: draw.random() < 0.5
     if kind == 1:
-        return lambda: draw.choice([made, lambda: draw.randrange(2**63, 2**64), lambda: 2**70])()
+        return lambda: draw.choice([make, lambda: draw.randrange(2**63, 2**64), lambda: 2**70])()
     if kind == 2:
         code = draw.choice(NUMPY)
         return lambda: np.array(draw.randrange(2), code)[()] if draw.random() < 0.5 else np.array(1, code)
     if kind == 3:
         return lambda: complex(draw.randrange(4), 0.5)
     if kind == 4:
-        constant = made()
+        constant = make()
         return lambda: constant
     if kind == 5:
-        few = [made() for _ in range(5)]
+        few = [make() for _ in range(5)]
         return lambda: draw.choice(few)
-    return made
+    return make
 
 
 def lists(draw, inner=None, lengths=None):
     inner = inner or draw.choice([small, small, floats, scalars])(draw)
     lengths = lengths or draw.choice([(0, 4), (4, 4), (1, 3), (0, 40), (20, 20), (0, 300)])
     kind = draw.randrange(4)
-    made = tuple if kind == 0 else list
+    sequence = tuple if kind == 0 else list
     if kind == 1 and inner.__name__ == "<lambda>":
-        few = [made(inner() for _ in range(draw.randint(*lengths))) for _ in range(3)]
+        few = [sequence(inner() for _ in range(draw.randint(*lengths))) for _ in range(3)]
         return lambda: draw.choice(few)
-    return lambda: made(inner() for _ in range(draw.randint(*lengths)))
+    return lambda: sequence(inner() for _ in range(draw.randint(*lengths)))
 
 
 def arrays(draw, ndim=1):
@@ -116,8 +116,8 @@ def texts(draw):
 
 
 def mixed(draw):
-    made = [draw.choice([ints, floats, lists, arrays, texts, nests])(draw) for _ in range(2)]
-    return lambda: draw.choice(made)()
+    makers = [draw.choice([ints, floats, lists, arrays, texts, nests])(draw) for _ in range(2)]
+    return lambda: draw.choice(makers)()
 
 
 KINDS = [ints, small, floats, scalars, lists, arrays, rows, nests, texts, mixed]
@@ -216,7 +216,7 @@ def test_batches_are_those_of_the_records(seed, compression):
         for i in range(n)
     ]
     stores = [recstore.RecordList(records, compression=compression)]
-    if draw.random() < 0.3:  # several blocks, each with its own tree
+    if draw.random() < 0.3:  # two stores, each with its own tree
         stores = [recstore.RecordList(part, compression=compression) for part in (records[: n // 2], records[n // 2 :])]
     x = stores[0] if len(stores) == 1 else stores[0] + stores[1]
     view, view_records = views(draw, x, records)

@@ -8,7 +8,7 @@ from prop import packed
 from prop.strategies import same
 from prop.test_fields import check_all, paths_of
 from prop.test_packed_ref import BAD, LITERALS, single
-from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, values_or_refusal
+from prop.test_roundtrip import flip, flip_lists, in_folder, new_path, resealed, values_or_refusal
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 
@@ -49,7 +49,7 @@ def test_segments(tmp_path, case):
         check_all(x, values[:3])
 
 
-@given(packed.segments(), places)
+@given(packed.segments(), flip_lists)
 @settings(in_folder, max_examples=100)
 def test_damage(tmp_path, case, flips):
     data, values = case

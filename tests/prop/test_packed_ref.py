@@ -271,9 +271,9 @@ BAD_LINKS = [  # rule 30: root, further trees, tables
     (w.dict_coded([1], 0, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 1, 2), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 0), [w.str_(1)], [words("a")]),
     (w.dict_coded([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]),
     (w.symbols(1), [w.str_(1)], [symbols()]), (w.symbols(0), [], None), (w.dict_coded([0], 0, 1), [], None),
-    (w.dict_coded([0], 0, 1), [w.dict_coded([0], 0, 1)], [w.Table([b""], 1, 0)]),  # its own
-    (w.dict_coded([0], 0, 1), [w.dict_coded([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # a higher one
-    (w.dict_coded([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # the block's own tree
+    (w.dict_coded([0], 0, 1), [w.dict_coded([0], 0, 1)], [w.Table([b""], 1, 0)]),  # refers to its own table
+    (w.dict_coded([0], 0, 1), [w.dict_coded([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # refers to a later table
+    (w.dict_coded([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # a table with the tree of the block
     (w.const(0), [w.symbols(0)], None),  # a tree that nothing uses
 ]  # fmt: skip
 

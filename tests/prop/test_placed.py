@@ -1,4 +1,4 @@
-"""Records whose fields mostly follow the number of the record: the package and the reference reader return them."""
+"""Records with fields that rise, repeat or hold exceptions: the package and the reference reader return them."""
 
 import datetime
 import random
@@ -158,7 +158,7 @@ def test_nodes_are_used():
 
 
 def test_an_odd_array_stays_within_the_limits(tmp_path):
-    """The data of a large array lies outside of the places, and the header does not count it."""
+    """The data of a large array lies outside of the places, and max_bytes does not count it."""
     numpy = pytest.importorskip("numpy")
     records = [numpy.str_("é" * 256), *([i, ""] for i in range(200))]
     with RecordList(records) as x:

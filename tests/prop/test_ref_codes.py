@@ -23,7 +23,7 @@ def single(root, raw, **header):
 
 
 def resealed(data, at, field, code="<I"):
-    """A segment with a changed field of the directory and valid checksums."""
+    """A segment with a changed field of the directory. The checksums of directory and header are valid."""
     out = bytearray(data)
     start, count = struct.unpack_from("<Q", out, 72)[0], struct.unpack_from("<I", out, 68)[0]
     struct.pack_into(code, out, start + at, field)
@@ -31,7 +31,7 @@ def resealed(data, at, field, code="<I"):
     return w.reseal(out)
 
 
-def as_package(data, folder):
+def read_by_package(data, folder):
     (folder / "x.rec").write_bytes(data)
     with recstore.open(folder / "x.rec", verify="full") as x:
         return x.to_list() if isinstance(x, recstore.RecordList) else dict(x.items())
@@ -71,7 +71,7 @@ def test_broken(name, tmp_path):
         reader.check(data)
     assert caught.value.code == f"RS_E_FMT_{code}"
     with pytest.raises(recstore.Error, match=rf"\bRS_E_FMT_{code}\b"):
-        as_package(data, tmp_path)
+        read_by_package(data, tmp_path)
 
 
 ABSENT = w.struct_({"a": w.optional(w.int_(4), True), "b": w.optional(w.bool_())})
@@ -96,12 +96,12 @@ ODD = {  # data, records
 def test_odd(name, tmp_path):
     data, records = ODD[name]
     assert reader.check(data) == records
-    assert as_package(data, tmp_path) == records
+    assert read_by_package(data, tmp_path) == records
 
 
 def test_multiple_of_no_unit(tmp_path):
     data = single(w.any_(), "10 00 12 0E 02 01 01 07 00 00 00 00 00 00 00")
-    for found in (reader.check(data)[0], as_package(data, tmp_path)[0]):
+    for found in (reader.check(data)[0], read_by_package(data, tmp_path)[0]):
         assert found.dtype == np.dtype("M8") and found.view("i8").tolist() == [7]
 
 
@@ -110,11 +110,11 @@ def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
     node = w.dict_coded([0], 1, 2)
     data = mw.mapping([w.Pick(0, "k"), w.Pick(1, "l")], [w.Pick(1, "y"), w.Pick(0, "x")], roots=(node, node), trees=([w.str_(1)], [w.str_(1)]),
                       tables=([w.Table([b"\1x", b"\1y"], 1, 2)], [w.Table([b"\1k", b"\1l"], 1, 2)]), features_required=18)  # fmt: skip
-    assert dict(mapping.check(data)) == as_package(data, tmp_path) == {"k": "y", "l": "x"}
+    assert dict(mapping.check(data)) == read_by_package(data, tmp_path) == {"k": "y", "l": "x"}
 
 
 def raw_bytes(records):
-    """The size of records as any values, including their arrays."""
+    """The size of records as `any` values, including their arrays."""
     arrays = bytearray()
     return sum(len(w.any_value(record, arrays)) for record in records) + len(arrays)
 

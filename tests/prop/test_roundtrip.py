@@ -27,8 +27,8 @@ def new_path(folder):
     return folder / f"{next(numbers)}.rs"
 
 
-def opened(folder, data, verify):
-    """The values of the segment in `data`, through a file."""
+def read_back(folder, data, verify):
+    """Returns the values of the segment `data`, read from a file."""
     path = new_path(folder)
     path.write_bytes(data)
     try:
@@ -38,7 +38,7 @@ def opened(folder, data, verify):
         path.unlink()
 
 
-def saved(folder, records, compression="auto"):
+def saved_bytes(folder, records, compression="auto"):
     path = new_path(folder)
     with recstore.RecordList(records, compression=compression) as store:
         store.save(path)
@@ -63,7 +63,7 @@ def test_round_trip(records, compression):
 @given(record_lists, st.sampled_from(["auto", "none"]))
 @in_folder
 def test_saved_bytes_are_the_format(tmp_path, records, compression):
-    data = saved(tmp_path, records, compression)
+    data = saved_bytes(tmp_path, records, compression)
     assert same(reader.check(data), records)
     assert same(reader.read(data), records)
 
@@ -71,15 +71,15 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
 @given(record_lists)
 @in_folder
 def test_save_and_open(tmp_path, records):
-    data = saved(tmp_path, records)
-    assert same(opened(tmp_path, data, "full"), records)
+    data = saved_bytes(tmp_path, records)
+    assert same(read_back(tmp_path, data, "full"), records)
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1000, 65535, 65536, 65537])
 def test_many_records(tmp_path, n):
     records = [{"id": i, "name": "n" * (i % 7)} for i in range(n)]
-    data = saved(tmp_path, records)
-    assert same(opened(tmp_path, data, "full"), records)
+    data = saved_bytes(tmp_path, records)
+    assert same(read_back(tmp_path, data, "full"), records)
     if n <= 1000:
         assert same(reader.check(data), records)
 
@@ -92,20 +92,20 @@ def test_many_records(tmp_path, n):
 def test_trees_made_by_hand(tmp_path, case, width):
     tree, values = case
     data = w.simple(tree, values, width)
-    assert same(opened(tmp_path, data, "full"), [w.plain(value) for value in values])
+    assert same(read_back(tmp_path, data, "full"), [w.plain(value) for value in values])
 
 
 @given(many_blocks())
 @in_folder
 def test_blocks_made_by_hand(tmp_path, case):
     data, expected = case
-    assert same(opened(tmp_path, data, "full"), expected)
+    assert same(read_back(tmp_path, data, "full"), expected)
 
 
 # ---- damage ----------------------------------------------------------------------------------------------------------
 
 segments = st.one_of(many_blocks().map(lambda case: case[0]), trees_and_values().map(lambda case: w.simple(*case)))
-places = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4)
+flip_lists = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4)
 
 
 def flip(data, flips, spans):
@@ -131,7 +131,7 @@ def sections(data):
 
 
 def resealed(data, whole):
-    """Damaged data with valid crcs of header and sections, so that the damage reaches the code after these checks."""
+    """Damaged data with valid crcs of header, directory and sections, so that the damage gets past these checks."""
     out, h = bytearray(data), reader.Segment(whole).header
     for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
         entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
@@ -144,20 +144,20 @@ def resealed(data, whole):
 
 def values_or_refusal(folder, data, verify):
     try:
-        return opened(folder, data, verify)
+        return read_back(folder, data, verify)
     except REFUSALS:
         return None
 
 
-@given(segments, places, st.booleans())
+@given(segments, flip_lists, st.booleans())
 @settings(in_folder, max_examples=300)
 def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
-    """Half of the flips are after the header, because its checksum catches nearly all flips in it."""
+    """Half of the examples leave the header alone, because its checksum catches nearly all flips in it."""
     damaged = flip(data, flips, [(4096, len(data))] if reseal else [(0, len(data))])
     values_or_refusal(tmp_path, resealed(damaged, data) if reseal else damaged, "header")
 
 
-@given(segments, places, st.data())
+@given(segments, flip_lists, st.data())
 @settings(in_folder, max_examples=200)
 def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, flips, draw):
     """One section is damaged and its crc is valid. Package and reference both refuse the segment, or read the same
@@ -170,19 +170,19 @@ def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, fli
         expected = reader.check(damaged)
     except reader.FormatError:
         with pytest.raises(REFUSALS):
-            opened(tmp_path, damaged, "full")
+            read_back(tmp_path, damaged, "full")
     else:
-        assert same(opened(tmp_path, damaged, "full"), expected)
+        assert same(read_back(tmp_path, damaged, "full"), expected)
 
 
 @given(segments, st.floats(0, 1, exclude_max=True))
 @in_folder
 def test_truncation_is_refused(tmp_path, data, part):
     with pytest.raises(REFUSALS):
-        opened(tmp_path, data[: int(part * len(data))], "header")
+        read_back(tmp_path, data[: int(part * len(data))], "header")
 
 
-@given(segments, places, st.data())
+@given(segments, flip_lists, st.data())
 @settings(in_folder, max_examples=200)
 def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
     """The crcs cover each byte except the padding between sections."""
@@ -197,13 +197,13 @@ def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
     span = draw.draw(st.sampled_from([s for s in spans if s[1] > s[0]]))
     damaged = flip(data, flips[:1], [span])
     with pytest.raises(REFUSALS):
-        opened(tmp_path, damaged, "full")
+        read_back(tmp_path, damaged, "full")
 
 
-@given(similar_records(), places)
+@given(similar_records(), flip_lists)
 @in_folder
 def test_damage_to_what_the_package_wrote(tmp_path, records, flips):
-    data = saved(tmp_path, records)
+    data = saved_bytes(tmp_path, records)
     values_or_refusal(tmp_path, resealed(flip(data, flips, [(4096, len(data))]), data), "header")
     with pytest.raises(REFUSALS):
-        opened(tmp_path, flip(data, flips[:1], [(0, 4096)]), "header")
+        read_back(tmp_path, flip(data, flips[:1], [(0, 4096)]), "header")

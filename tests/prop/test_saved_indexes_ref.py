@@ -120,7 +120,7 @@ def test_broken_heads(tmp_path, change, code):
 
 @pytest.mark.parametrize("path", [(), [("k",)], (("k", 1),), ("k",), (1,)], ids=repr)
 def test_broken_paths(tmp_path, path):
-    """The deep check reports broken indexes. `index_by("k")` ignores them and builds a new one."""
+    """The deep check reports broken indexes. `index_by("k")` ignores them and builds a new index."""
     records = records_of([1, 2])
     section = sw.saved_index(records, 1, PATHS["k"])
     name, wrong = sw.w.any_value(PATHS["k"]), sw.w.any_value(path)
@@ -155,7 +155,6 @@ def test_what_a_reader_ignores(tmp_path):
         assert len(z.info().indexes) == 16 and z.index_by("f17").key_index.saved is None
 
 
-def test_a_mapping_has_none(tmp_path):
-    """A mapping has no saved indexes."""
+def test_a_mapping_has_no_saved_indexes():
     with recstore.RecordDict({"a": {"k": 1}}) as d:
         assert native.saved_indexes(d.segments[0]) == []

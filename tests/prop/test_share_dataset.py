@@ -43,7 +43,7 @@ def objects(draw):
 
 
 def places(value, path="", out=None):
-    """`{path: value}` of a walk through the contents of containers."""
+    """`{path: value}` of `value` and its contents. The walk enters only containers with fewer than 15 entries."""
     out = {} if out is None else out
     out[path] = value
     if isinstance(value, Plain):

@@ -1,5 +1,5 @@
 """share_dataset and audit over random object graphs: nothing raises, every process reads equal values, distinct memory
-is never larger afterwards, and audit forecasts what the call takes. RECSTORE_STORM=full tries 2,000 graphs."""
+never grows by more than SLACK, and audit forecasts it. RECSTORE_STORM=full tries 2,000 graphs."""
 
 import json
 import multiprocessing
@@ -32,7 +32,7 @@ def check(graph, threshold):
     return report
 
 
-def forked(graph):
+def digest_in_fork(graph):
     """The digest of a graph in a forked child, which then writes to the shared memory."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -49,7 +49,7 @@ def forked(graph):
     return digests
 
 
-def spawned(shared_graphs):
+def digests_in_spawned_child(shared_graphs):
     """The digests of graphs in a spawned child."""
     context = multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
@@ -70,7 +70,7 @@ def run(seeds, folder):
         report = check(graph, threshold)
         graphs.written(graph, 1)
         values = graphs.digest_of(graph)
-        assert forked(graph) == values
+        assert digest_in_fork(graph) == values
         values = graphs.digest_of(graph)  # includes the writes of the child
         if maker.rng.random() < 0.5:
             shared_graphs.append(graph)
@@ -78,7 +78,7 @@ def run(seeds, folder):
         else:
             report.undo()
             assert graphs.digest_of(graph) == values
-    assert spawned(shared_graphs) == digests
+    assert digests_in_spawned_child(shared_graphs) == digests
 
 
 @pytest.mark.parametrize("batch", range(3))

@@ -1,4 +1,4 @@
-"""The reference reader reads any records that the package writes, and compression hardly ever enlarges them."""
+"""The reference reader reads any records that the package writes, and compression adds at most 10% and PER_STORE."""
 
 from hypothesis import HealthCheck, given, settings
 from prop.makers import key_lists, record_lists
@@ -7,7 +7,7 @@ from ref import mapping, reader
 
 import recstore
 
-PER_STORE = 2048  # the size of a tree and of tables that saved nothing
+PER_STORE = 2048  # bytes that a tree and tables may add when they save nothing
 
 checked = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 

@@ -133,8 +133,7 @@ def structs_of(names, children):
 
 
 def unions_of(children, repeat):
-    """A union of many children. It repeats a few children, so that the tree stays small; each number still has its own
-    bits."""
+    """A union that repeats its children while the tree stays small. Each repetition has a number of its own."""
     children = (children * min(repeat, max(1, 300 // sum(size(node) for node, _ in children))))[:256]
     picks = st.integers(0, len(children) - 1).flatmap(lambda i: children[i][1].map(lambda v: w.Pick(i, v)))
     return w.union([node for node, _ in children]), picks
@@ -223,7 +222,7 @@ def trees_and_values(draw, max_size=5):
 
 @st.composite
 def many_blocks(draw):
-    """A segment of up to four trees and blocks of every index width, and its values."""
+    """A segment of up to four trees and blocks, each with an index width that fits, and its values."""
     cases = draw(st.lists(trees_and_values(), min_size=1, max_size=4))
     blocks, expected = [], []
     for number, (tree, values) in enumerate(cases):

@@ -87,7 +87,7 @@ def load_array(results):
     return {**results, "img": np.load(results["img_path"])}
 
 
-def noisy(results):
+def add_noise(results):
     results["img"] += np.uint8(np.random.randint(9))  # in place
     return results
 
@@ -105,7 +105,7 @@ def detection(folder, cached):
     path = pathlib.Path(folder) / "train.json"
     path.write_text(json.dumps({"metainfo": {"classes": ["cat"]}, "data_list": records}))
     first = {"type": Cached, "steps": [load_array], "name": "arrays", "limit": "8MB"} if cached else load_array
-    return BaseDataset(str(path), pipeline=[first, noisy])
+    return BaseDataset(str(path), pipeline=[first, add_noise])
 
 
 # ---- ultralytics ----

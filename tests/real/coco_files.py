@@ -11,7 +11,7 @@ from real import ranks
 def document(images, annotations, seed=2017):
     """A COCO document with polygons, run-length crowds, images without annotations and a category without images."""
     draw = random.Random(seed)
-    made = {
+    content = {
         "info": {"year": 2017, "description": "made"},
         "licenses": [{"id": 1, "name": "none"}],
         "images": [
@@ -22,7 +22,7 @@ def document(images, annotations, seed=2017):
         "categories": [{"supercategory": "s" + "ab"[i % 2], "id": i + 1, "name": f"c{i}"} for i in range(8)],
     }
     for i in range(annotations):
-        image = made["images"][draw.randrange(max(1, images - 2))]
+        image = content["images"][draw.randrange(max(1, images - 2))]
         x, y, w, h = (round(draw.uniform(1, 30), 2) for _ in range(4))
         annotation = {"segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]], "area": w * h, "iscrowd": 0}
         if i % 50 == 7:
@@ -38,17 +38,17 @@ def document(images, annotations, seed=2017):
             "category_id": draw.randrange(7) + 1,
             "id": 10 * i + 1,
         }
-        made["annotations"].append(annotation)
-    return made
+        content["annotations"].append(annotation)
+    return content
 
 
 def write(path, images, annotations):
     return write_document(path, document(images, annotations))
 
 
-def write_document(path, made):
+def write_document(path, content):
     with open(path, "w") as file:
-        json.dump(made, file)
+        json.dump(content, file)
     return str(path)
 
 

@@ -140,7 +140,7 @@ def write(path, images, boxes=3):
 
 
 def boxes_of(record):
-    """The result of a mapper: the image's number, and for each box its mode and whether that is a BoxMode."""
+    """The result of a mapper: the image's number, and for each box its mode and whether the mode is a BoxMode."""
     return record["image_id"], [(ann["bbox_mode"], type(ann["bbox_mode"]) is Mode) for ann in record["annotations"]]
 
 

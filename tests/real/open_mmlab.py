@@ -19,7 +19,7 @@ if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec
     from recstore.integrations.mmengine import SharedData
 
     class Boxes(mmengine.dataset.BaseDataset):
-        """A dataset like in packages based on mmengine, with its own parser, filter and attributes."""
+        """Like a dataset of a package based on mmengine: with its own parser, filter and attributes."""
 
         METAINFO = {"task": "boxes"}
 
@@ -50,7 +50,7 @@ if importlib.util.find_spec("mmengine") is not None and importlib.util.find_spec
 
 
 def write(path, images, boxes=3):
-    """An annotation file in the form of mmengine."""
+    """Writes an annotation file in mmengine's format."""
     made = {
         "metainfo": {"classes": ["cat", "dog"], "task": "none"},
         "data_list": [

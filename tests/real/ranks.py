@@ -54,11 +54,11 @@ def _measured(function, arguments):
     ranks = [context.Process(target=_rank, args=(pipe[1], function, arguments)) for pipe in pipes]
     for rank in ranks:
         rank.start()
-    for _, theirs in pipes:
-        theirs.close()
-    ends = [mine for mine, _ in pipes]
+    for _, rank_end in pipes:
+        rank_end.close()
+    ends = [launcher_end for launcher_end, _ in pipes]
     for end in ends:
-        end.recv()  # started, and nothing loaded
+        end.recv()  # the rank has started, and has loaded nothing
     pids = [rank.pid for rank in ranks]
     before = process_memory.total(pids)
     sampler = _Sampler(pids)

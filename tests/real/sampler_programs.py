@@ -1,4 +1,4 @@
-"""The ranks of test_samplers_real and test_shard_sampler_real: `sampler_programs.py PROGRAM FOLDER`.
+"""The ranks of test_samplers_real and test_shard_sampler_real: `sampler_programs.py PROGRAM FOLDER ...`.
 
 Each rank writes a JSON file: the batches that it trains on in each epoch, or the message of an expected error."""
 
@@ -17,7 +17,7 @@ SHARDS = [9, 9, 30, 41, 60, 77, 90, N]
 
 
 class Indices(Dataset):
-    """A dataset whose item is its index, or array of indices, as a tensor."""
+    """A dataset that returns an index, or an array of indices, as a tensor."""
 
     def __len__(self):
         return N
@@ -55,7 +55,7 @@ def note(folder, rank, seen):
 
 
 def lightning(folder, form, workers="0"):
-    """Two ranks, started by Lightning."""
+    """Trains in two ranks, which Lightning starts."""
     sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
     import vision
 
@@ -152,7 +152,8 @@ def twice(folder, form="sampler"):
 
 
 def ranks(folder, form, steps="-1", state=""):
-    """A rank of torchrun. It resumes from `state` if that is given, and stops at step `steps` of the second epoch."""
+    """A rank of torchrun. It resumes from `state`, if given. After step `steps` of the second epoch, it writes its
+    state and stops; -1 means never."""
     torch.distributed.init_process_group("gloo")
     sampler, loader = loader_of(form, 2)
     seen, first = [], 0

@@ -64,8 +64,8 @@ def test_reading_dataframes(tmp_path):
     assert whole.dtypes.astype(str).tolist() == ["int64[pyarrow]", "string[pyarrow]", "list<item: int64>[pyarrow]"]
     assert whole["id"].dropna().tolist() == list(range(60)) and list(whole["tags"].iloc[1]) == [1]
     assert frame["id"].sum().compute() == sum(range(60))
-    only = from_shards(tmp_path / "set", columns=["name"])
-    assert list(only.columns) == ["name"] and only["name"].count().compute() == 60
+    names = from_shards(tmp_path / "set", columns=["name"])
+    assert list(names.columns) == ["name"] and names["name"].count().compute() == 60
 
 
 def test_a_field_that_only_a_later_file_has(tmp_path):

@@ -53,13 +53,13 @@ def test_order(mine_and_plain):
 
 def test_transforms(mine_and_plain):
     mine, plain = mine_and_plain
-    theirs, other = plain.with_transform(hugging_face.sizes), mine.with_transform(hugging_face.sizes)
-    assert other[4] == theirs[4] and other[4:7] == theirs[4:7] and [*other][:3] == [*theirs][:3]
-    assert other.__getitems__([1, 2, 3]) == theirs.__getitems__([1, 2, 3]) and other[1]["batch"] == 1
-    assert mine[4] == plain[4] and other.with_transform(None)[4] == plain[4]
+    expected, sizes = plain.with_transform(hugging_face.sizes), mine.with_transform(hugging_face.sizes)
+    assert sizes[4] == expected[4] and sizes[4:7] == expected[4:7] and [*sizes][:3] == [*expected][:3]
+    assert sizes.__getitems__([1, 2, 3]) == expected.__getitems__([1, 2, 3]) and sizes[1]["batch"] == 1
+    assert mine[4] == plain[4] and sizes.with_transform(None)[4] == plain[4]
     mine.set_transform(hugging_face.sizes)
-    assert mine[4] == theirs[4]
-    assert [*SharedDataset(theirs)] == [*plain], "a transform does not apply"
+    assert mine[4] == expected[4]
+    assert [*SharedDataset(expected)] == [*plain], "a transform does not apply"
 
 
 def test_media():
@@ -78,7 +78,7 @@ def test_media():
     assert io.BytesIO(mine.store[1]["image"]["bytes"]).read(4) == b"\x89PNG"
 
 
-def test_and_back(mine_and_plain):
+def test_to_hf(mine_and_plain):
     mine, plain = mine_and_plain
     back = mine.to_hf()
     assert type(back) is datasets.Dataset and back.features == plain.features and [*back] == [*plain]

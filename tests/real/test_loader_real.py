@@ -24,7 +24,7 @@ def lightning():
 
 @pytest.fixture
 def regression(lightning):
-    """Makes models that record the ids of each batch by epoch."""
+    """A class of models that record the ids of training batches by epoch, and all validated ids."""
 
     class Regression(lightning.LightningModule):
         def __init__(self):

@@ -26,9 +26,9 @@ def outputs():
         {"id": i, "name": HOSTILE * 3, "long": "x" * 500, "box": [i / 4] * 4, "meta": {"a": i, HOSTILE: 1}, "n": None}
         for i in range(100)
     ) as x:
-        shown = [x, x[5:], x.field("name"), x.index_by("id"), x.info(), x.info(fields=True)]
-        shown += [recstore.audit(Dataset(), workers=4), recstore.share_dataset(Dataset(), dry_run=True)]
-        out = "".join(report._repr_html_() for report in shown)
+        objects = [x, x[5:], x.field("name"), x.index_by("id"), x.info(), x.info(fields=True)]
+        objects += [recstore.audit(Dataset(), workers=4), recstore.share_dataset(Dataset(), dry_run=True)]
+        out = "".join(value._repr_html_() for value in objects)
     return out.replace("<details", "<details open")
 
 

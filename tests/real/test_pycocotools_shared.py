@@ -108,7 +108,7 @@ def test_files(path, tmp_path):
 
 
 def test_other_values(tmp_path):
-    """As JSON, all values equal the values of json.load, including values of a repeated key."""
+    """As JSON, all values equal those of json.loads, including the values of a repeated key."""
     text = """{"a": 1, "info": {"year": {"of": [1, null]}, "é": "x"}, "images": [{"id": 1}], "images": [{"id": 2}],
         "a": [[1], "s", NaN], "b": [1], "b": null, "long": 123456789012345678901234567890, "empty": {}}"""
     (tmp_path / "other.json").write_text("\ufeff" + text, encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_file_that_changes_between_two_of_its_stores(options, tmp_path, monkey
 
 
 def test_own_index(path):
-    """createIndex with stores, and after the caller changed the document."""
+    """Tests createIndex with stores, and after a change to the document."""
     coco = COCO(path)
     coco.createIndex()
     assert type(coco.anns) is RecordDict

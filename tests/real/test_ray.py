@@ -123,8 +123,8 @@ def test_reading(cluster, tmp_path):
     blocks = recstore.remote.ray.read(url, override_num_blocks=3).materialize().to_arrow_refs()
     # Without override_num_blocks, Ray may split blocks for its cores.
     assert sorted(len(ray.get(block)) for block in blocks) == [50, 100, 100]
-    only = recstore.remote.ray.read(url, columns=["id"], override_num_blocks=3)
-    assert only.schema().names == ["id"] and ids(only.iter_rows()) == list(range(250))
+    id_column = recstore.remote.ray.read(url, columns=["id"], override_num_blocks=3)
+    assert id_column.schema().names == ["id"] and ids(id_column.iter_rows()) == list(range(250))
     writer.commit([writer.write([{"id": 1}])])
     assert dataset.count() == 250 and recstore.remote.ray.read(url).count() == 1
     assert ids(ray.data.read_datasource(recstore.remote.ray.Datasource(f"{url}@1")).iter_rows()) == list(range(250))
@@ -156,7 +156,7 @@ def test_a_write_that_fails_changes_nothing(cluster, tmp_path):
 
 def doomed_sink(url, notes, **options):
     """A sink that kills the first attempt of task 1 after it uploaded all its shard files, before it reports
-    them. Its tasks wait until several nodes take part."""
+    them. Its tasks wait until all nodes take part."""
     from recstore.remote import ray_tasks
 
     class Doomed(ray_tasks.ShardSink):  # in a function, so that it travels by value: no worker can import this module

@@ -17,9 +17,9 @@ def test_graphs_of_torch_geometric():
     graph = data.Data(x=torch.ones(2, 3), edge_index=torch.zeros(2, 1, dtype=torch.long), name="a")
     got, _ = remedied(graph)
     assert torch.equal(data.Data(**got).edge_index, graph.edge_index) and got["name"] == "a"
-    both = data.HeteroData()
-    both["user"].x = torch.ones(2)
-    assert torch.equal(remedied(both)[0]["user"]["x"], torch.ones(2))
+    hetero = data.HeteroData()
+    hetero["user"].x = torch.ones(2)
+    assert torch.equal(remedied(hetero)[0]["user"]["x"], torch.ones(2))
 
 
 def test_tensors_of_monai():

@@ -30,7 +30,7 @@ def programs(monkeypatch):
 
 
 def start(folder, *command):
-    """Runs a launcher in `folder` and returns the files of the ranks, in order. Stops everything it started."""
+    """Runs a launcher in `folder`, and returns the content of the ranks' files, in order. Stops what it started."""
     with launching.launched(folder, *command, PYTHONWARNINGS="ignore") as process:
         code = process.wait(DEADLINE)
     assert code == 0, (folder / "output").read_text()[-3000:]
@@ -52,7 +52,7 @@ def in_turn(per_rank):
 
 @pytest.fixture
 def quiet():
-    """Ignores warnings of Lightning and torchdata that do not matter here."""
+    """Ignores all warnings, because Lightning and torchdata cause some that do not matter here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

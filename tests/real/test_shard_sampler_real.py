@@ -41,7 +41,7 @@ def read_notes(folder):
 
 
 def torchrun(folder, nodes, ranks, *arguments):
-    """Runs the program on several nodes with several ranks each, and returns the files of the ranks."""
+    """Runs the program on several nodes with several ranks each, and returns the content of the ranks' files."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -125,9 +125,9 @@ def test_no_page_overflows(site, address, window):
     too_wide = {}
     for name in pages_of(site):
         window.goto(f"{address}/{name}", wait_until="load")
-        wide = window.evaluate(OVERFLOWING)
-        if wide:
-            too_wide[name] = wide[:3]
+        elements = window.evaluate(OVERFLOWING)
+        if elements:
+            too_wide[name] = elements[:3]
     assert too_wide == {} and window.errors == []
 
 
@@ -153,8 +153,8 @@ class Links(html.parser.HTMLParser):
 
 
 def dead_links(site):
-    """`(page, target)` of each dead link, and the number of links. Checks the file and anchor of internal links, the
-    form of others."""
+    """`(page, target)` of each dead link, and the number of links. Checks the file and anchor of internal links, and
+    the form of the others."""
     links_of = {name: Links((site / name).read_text(encoding="utf-8")) for name in [*pages_of(site), "index.html"]}
     dead, number = [], 0
     for page, links in links_of.items():

@@ -83,7 +83,7 @@ def save(frame, url, mode="overwrite", **options):
 
 
 def test_round_trip(spark, tmp_path):
-    """Every type of a record, and the types that Spark reads back."""
+    """Tests a row of many Spark types, and reading with Spark's schema and with others."""
     when = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)
     schema = (
         "id long, small int, score double, ok boolean, name string, blob binary, day date, at timestamp, "
@@ -105,11 +105,11 @@ def test_round_trip(spark, tmp_path):
     assert second == {**dict.fromkeys(frame.columns), "id": 2}
     back = load(spark, tmp_path / "set").first()
     assert (back.id, back.name, back.blob, back.at, back.at_place.y) == (1, "é", b"\0\1", when, "b")
-    same = spark.read.schema(frame.select("counts", "small", "id").schema).format("recstore")
+    reader = spark.read.schema(frame.select("counts", "small", "id").schema).format("recstore")
     narrow = spark.read.schema("small int, id long, other string").format("recstore").load(str(tmp_path / "set"))
     assert [tuple(row) for row in narrow.collect()] == [(2, 1, None), (None, 2, None)]
     with pytest.raises(Exception, match="the field 'counts' of .* is .*, not "):
-        same.load(str(tmp_path / "set")).collect()
+        reader.load(str(tmp_path / "set")).collect()
 
 
 def test_partitions_appending_and_manifests(spark, tmp_path):

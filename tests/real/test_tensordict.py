@@ -1,4 +1,4 @@
-"""Fields with output="tensordict", which `nox -s real` installs: the entries of a batch as a TensorDict."""
+"""Fields with output="tensordict": the entries of a batch as a TensorDict. `nox -s real` installs tensordict."""
 
 import pytest
 

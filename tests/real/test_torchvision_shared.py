@@ -25,7 +25,7 @@ METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
 
 @pytest.fixture
 def root(tmp_path):
-    """Images whose size depends on the class."""
+    """A folder of images whose sizes depend on the class."""
     root = image_folders.image_folder(tmp_path / "images", 3, 12)
     for path, label in datasets.ImageFolder(root).samples:
         Image.new("RGB", (4 + label, 8)).save(path)
@@ -44,21 +44,21 @@ def coco_paths(tmp_path):
     return str(tmp_path), coco_files.write_document(tmp_path / "instances.json", document)
 
 
-def check_equal(mine, theirs):
+def check_equal(mine, plain):
     """Checks that a shared dataset has the attributes of torchvision's, with its samples in a view."""
-    assert vars(mine).keys() == vars(theirs).keys()
+    assert vars(mine).keys() == vars(plain).keys()
     for name in ("samples", "targets", "imgs", "classes", "class_to_idx", "extensions", "loader", "root"):
-        if hasattr(theirs, name):
-            assert getattr(mine, name) == getattr(theirs, name), name
-    assert repr(mine) == repr(theirs)
-    assert len(mine) == len(theirs) > 0 and type(mine.samples) is RecordView and type(mine.samples[0]) is tuple
+        if hasattr(plain, name):
+            assert getattr(mine, name) == getattr(plain, name), name
+    assert repr(mine) == repr(plain)
+    assert len(mine) == len(plain) > 0 and type(mine.samples) is RecordView and type(mine.samples[0]) is tuple
 
 
 def test_image_folder(root):
-    mine, theirs = ImageFolder(root), datasets.ImageFolder(root)
-    check_equal(mine, theirs)
+    mine, plain = ImageFolder(root), datasets.ImageFolder(root)
+    check_equal(mine, plain)
     assert isinstance(mine, datasets.ImageFolder)
-    np.testing.assert_array_equal(np.array(mine.targets), theirs.targets)
+    np.testing.assert_array_equal(np.array(mine.targets), plain.targets)
     assert np.bincount(mine.targets).tolist() == [12, 12, 12] and torch.tensor(mine.targets)[-1] == 2
     check_equal(
         ImageFolder(root, is_valid_file=image_folders.ends_in_png),
@@ -67,8 +67,8 @@ def test_image_folder(root):
     arguments = folders.default_loader, (".txt",)
     check_equal(DatasetFolder(root, *arguments), datasets.DatasetFolder(root, *arguments))
     transforms = {"transform": image_folders.size_of, "target_transform": str}
-    mine, theirs = ImageFolder(root, **transforms), datasets.ImageFolder(root, **transforms)
-    assert list(mine) == list(theirs) and mine[35] == (6008, "2")
+    mine, plain = ImageFolder(root, **transforms), datasets.ImageFolder(root, **transforms)
+    assert list(mine) == list(plain) and mine[35] == (6008, "2")
 
 
 def test_subclasses(root):
@@ -92,11 +92,11 @@ def test_workers(root, method):
 
 
 def test_one_listing(root, monkeypatch):
-    name, made = ranks.fresh_name(), []
+    name, calls = ranks.fresh_name(), []
     make = folders.make_dataset
-    monkeypatch.setattr(folders, "make_dataset", lambda *a, **b: made.append(1) or make(*a, **b))
+    monkeypatch.setattr(folders, "make_dataset", lambda *a, **b: calls.append(1) or make(*a, **b))
     first, second = ImageFolder(root, shared=name), ImageFolder(root, shared=name)
-    assert first.samples == second.samples and len(made) == 3
+    assert first.samples == second.samples and len(calls) == 3
     os.unlink(first.samples[0][0])
     assert ImageFolder(root, shared=name).samples == first.samples[1:], "a changed folder is listed again"
     assert len(ImageFolder(root, shared=name, is_valid_file=image_folders.ends_in_png)) == 18
@@ -109,12 +109,12 @@ def test_bad_folders(root, tmp_path):
     (tmp_path / "empty").mkdir()
     name = ranks.fresh_name()
     for where in (root, str(tmp_path / "empty"), "missing"):
-        with pytest.raises(FileNotFoundError) as theirs:
+        with pytest.raises(FileNotFoundError) as plain:
             datasets.ImageFolder(where)
         for options in ({}, {"shared": name}):
             with pytest.raises(FileNotFoundError) as mine:
                 ImageFolder(where, **options)
-            assert str(mine.value) == str(theirs.value) or where == "missing"
+            assert str(mine.value) == str(plain.value) or where == "missing"
     with pytest.raises(ValueError, match="Both extensions and is_valid_file cannot be None"):
         DatasetFolder(root, str)
     check_equal(ImageFolder(root, allow_empty=True), datasets.ImageFolder(root, allow_empty=True))
@@ -125,15 +125,15 @@ def test_bad_folders(root, tmp_path):
 
 def test_coco_detection(coco_paths):
     with coco_files.quiet():
-        theirs = datasets.CocoDetection(*coco_paths, image_folders.size_of)
+        plain = datasets.CocoDetection(*coco_paths, image_folders.size_of)
     mine = CocoDetection(*coco_paths, image_folders.size_of)
-    assert vars(mine).keys() == vars(theirs).keys() and isinstance(mine, datasets.CocoDetection)
-    assert mine.ids == theirs.ids == sorted(theirs.coco.imgs) != list(mine.coco.imgs)
-    assert list(mine) == list(theirs) and repr(mine) == repr(theirs)
+    assert vars(mine).keys() == vars(plain).keys() and isinstance(mine, datasets.CocoDetection)
+    assert mine.ids == plain.ids == sorted(plain.coco.imgs) != list(mine.coco.imgs)
+    assert list(mine) == list(plain) and repr(mine) == repr(plain)
     with coco_files.quiet():
-        theirs = datasets.CocoCaptions(*coco_paths, image_folders.size_of)
+        plain = datasets.CocoCaptions(*coco_paths, image_folders.size_of)
     mine = CocoCaptions(*coco_paths, image_folders.size_of)
-    assert list(mine) == list(theirs) and mine[3][1][0].startswith("the ")
+    assert list(mine) == list(plain) and mine[3][1][0].startswith("the ")
 
 
 def test_transforms_v2(coco_paths):

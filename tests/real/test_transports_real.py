@@ -1,4 +1,4 @@
-"""The warning about a pickled handle with Hugging Face's datasets and dill, which `nox -s real` installs: it is silent
+"""The warning about a pickled handle, with Hugging Face's datasets and dill, which `nox -s real` installs: none appears
 when they hash a store or send it to workers."""
 
 import io

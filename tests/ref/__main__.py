@@ -12,7 +12,7 @@ if not __package__:  # run as a folder: `python tests/ref FILE`
 
 from ref import mapping, reader
 
-CONTENT = 64  # the offset of this field of the header
+CONTENT = 64  # the offset of the header's field `content`
 
 
 def main(arguments=None):

@@ -90,7 +90,7 @@ def read_body(node, cur, depth, bits):
 
 
 def read_composed(node, cur, depth, bits):
-    """The value of an ndarray, tuple or struct node, or of a node of joined or coded strs."""
+    """The value of an ndarray, tuple, struct, concat, symbols, digits or hex node."""
     if node.kind == NDARRAY:
         flags, code, dtype, shape = node.array
         shape = read_shape(cur) if shape is None else shape

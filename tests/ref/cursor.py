@@ -21,7 +21,7 @@ def fail(code, offset, text):
 
 @dataclass
 class Budget:
-    """The part of the header's limits left while one record is read (rule 23)."""
+    """The rest of the header's limits for a record that is being read (rule 23)."""
 
     values: int
     bytes: int
@@ -38,8 +38,8 @@ class Budget:
 
 @dataclass
 class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None if no array may be stored
-    outside. shared: the bytes are a value of a table or of an exception, which many records may use."""
+    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None if array data must be
+    inline. shared: the bytes are a value of a table or of an exception, which many records may use."""
 
     data: bytes
     pos: int

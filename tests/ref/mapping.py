@@ -1,8 +1,8 @@
 """Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
 The form of a key is the form of the Python value from `reader`. A value that `reader` leaves as an `Ext` has no
-form here, so `check` accepts such a key only in an opaque entry. The numbers in comments are the rules of that
-document.
+form here, so `check` accepts such a key only in an opaque entry. The numbers in comments are rules of
+FORMAT.md.
 """
 
 import enum
@@ -186,10 +186,10 @@ def canonical(v):
         return ext_form(7, NONE, NONE)
     if isinstance(v, (date, time, timedelta, timezone)):
         return moment(v)
-    return late_form(v)
+    return other_form(v)
 
 
-def late_form(v):
+def other_form(v):
     """The form of a key of any other type. Raises Opaque for a type without a form."""
     from pathlib import PurePosixPath, PureWindowsPath
     from uuid import UUID
@@ -353,7 +353,7 @@ def read(data):
 
 
 def check(data):
-    """The same, after a deep check."""
+    """The pairs of keys and values, after a deep check."""
     with deep_recursion():
         mapping = Mapping(bytes(data))
         mapping.check()

@@ -53,8 +53,8 @@ def form(key):
 
 
 def store_sections(out, values, trees, index_start, tables=None):
-    """Appends the heaps of one block under the first tree, and of the tables, to `out`. Returns the other sections of
-    the store as (kind, bytes, count)."""
+    """Appends the heap of a block of `values` under the first tree, and the heaps of the tables, to `out`. Returns the
+    other sections of the store as (kind, bytes, count)."""
     records = [w.encode(trees[0], value) for value in values]
     blocks, index = [w.Block(records)] if records else [], bytearray()
     entries = w.block_entries(out, blocks, index_start, index)
@@ -84,10 +84,10 @@ def mapping(
     trees=((), ()),
     **header,
 ):
-    """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values
-    and keys; more: entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables:
-    the contents of TABLES of values and of keys; trees: further trees of both, for tables; header: fields to
-    override."""
+    """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: the trees of
+    values and of keys; more: further sections as (store, kind, bytes, count); drop: (store, kind) of sections that the
+    directory omits; tables: the tables of values and of keys; trees: further trees of both, for tables; header: fields
+    to override."""
     value_root, key_root = roots or (w.any_(), w.any_())
     plan = [bytearray(4096), 0, 0]
     for _ in range(3):  # until both OFFSETS sections have their places

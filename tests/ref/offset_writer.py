@@ -17,7 +17,7 @@ def offset_groups(records, width):
 
 
 def line_groups(records, bits):
-    """Offset groups with ends as distances of `bits` bits from a line. The slope of the line is the average size of a
+    """Offset groups whose ends are distances of `bits` bits from a line. The slope of the line is the average size of a
     record of the group."""
     out, at = b"", 0
     for g in range(0, len(records), 64):

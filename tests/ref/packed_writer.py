@@ -1,5 +1,5 @@
-"""Nodes of kinds 14 to 22 and 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. Its only choice is the
-narrowest width for each chunk of numbers.
+"""Nodes of kinds 14 to 22 and 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses only
+the width of a chunk of numbers (the narrowest) and the symbols of a text (the longest that fit).
 """
 
 import struct
@@ -37,7 +37,7 @@ class Placed(Node):
 
 @dataclass
 class Own:
-    """The value of an exceptions node that is stored in the places."""
+    """A value of an exceptions node, stored in the places."""
 
     value: object
 
@@ -68,7 +68,7 @@ class Pairs:
 
 @dataclass
 class Stored:
-    """The number in the record, and its value."""
+    """A stored number, and the value that it stands for."""
 
     number: int
     value: object

@@ -23,7 +23,7 @@ class Places:
             self.sections[id(node)] = (Rising if node.kind == RISING else Marked)(self, node, at)
 
     def take(self, at, size, what):
-        """`size` bytes at `at`, in the places."""
+        """The `size` bytes at `at`, which must be in the places."""
         if at > self.end or size > self.end - at:
             fail("BLOCK", at, f"{what} beyond the places")
         return self.data[at : at + size]

@@ -167,7 +167,7 @@ class SavedIndex:
 
 
 def open_all(data):
-    """The SavedIndexes of a segment, without those of unknown kinds."""
+    """The SavedIndexes of known kinds in a segment."""
     segment = Segment(bytes(data))
     indexes = [SavedIndex(segment, entry) for entry in sections_of(segment.data, segment.header)]
     return [index for index in indexes if index.kind in (RECORDS, GROUPS)]

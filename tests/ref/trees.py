@@ -72,14 +72,14 @@ class Node:
         return self.kind in (RISING, RUNS, EXCEPTIONS)
 
     def is_key(self):
-        """Whether it is the optional of a key that may be absent."""
+        """Whether the node is the optional of a key that may be absent."""
         return self.kind == OPTIONAL and self.param == 0
 
 
 @dataclass
 class Tree:
-    """All nodes, the root first. levels is the depth of nested nodes with children, its tables
-    included."""
+    """All nodes, the root first. levels is the depth of nested nodes with children; Segment.link adds the levels of
+    the tables."""
 
     nodes: list
     levels: int

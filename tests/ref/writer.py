@@ -72,7 +72,7 @@ class SymbolTable:
 
 
 def plain(value):
-    """The Python value of a value with Pick, Coded and others in it."""
+    """The Python value of a value that contains wrappers such as Pick and Coded."""
     if isinstance(value, (Own, Pick)):
         return plain(value.value)
     if isinstance(value, (Coded, Joined, Pairs, Stored, Narrow)):
@@ -111,7 +111,7 @@ def int_value(value):
 
 
 def any_value(value, arrays=None):
-    """The any value, as a writer must store it. arrays is the bytearray for array data of 1024 bytes or more."""
+    """The bytes that a writer must store for an any value. arrays: a bytearray for array data of 1024 bytes or more."""
     if isinstance(value, Coded):
         return value.raw
     ext = ext_of(value)
@@ -438,9 +438,9 @@ def tree_sections(trees):
 
 
 def segment(blocks, trees, groups=None, extra=(), tables=None, front=(), **header):
-    """A whole segment. trees: roots or bytes; groups: numbers to override; extra: further directory
-    entries as (kind, bytes) or (kind, bytes, count); tables: for TABLES, or None; front: kinds of sections that
-    are in the header, in this order, without OFFSETS; header: fields to override."""
+    """A whole segment. trees: roots or bytes; groups: the numbers of GROUPS in place of the right ones;
+    extra: further sections as (kind, bytes) or (kind, bytes, count); tables: the tables, or None; front: the kinds of
+    the sections in the header, in this order, never OFFSETS; header: fields to override."""
     heap = bytearray(4096)
     block_entries(heap, [*blocks, *(tables or ())], 0, bytearray())
     align(heap)

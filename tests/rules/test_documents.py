@@ -80,7 +80,7 @@ CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages where each block needs
 
 
 def missing(code):
-    """The first module of MAYBE_MISSING that a block imports but is not installed; "Java" if pyspark lacks it."""
+    """The first module of MAYBE_MISSING that a block imports and that is not installed; "Java" if pyspark lacks it."""
     for name in MAYBE_MISSING:
         if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
             try:
@@ -104,8 +104,8 @@ def run(page, line, code, module):
 
 
 def run_program(page, code):
-    """Runs a program from a file in its own process, so that its workers can import it. tests/mp/test_torchrun.py runs the
-    programs of several ranks."""
+    """Runs a program from a file in its own process, so that its workers can import it. tests/mp/test_torchrun.py runs
+    the programs of several ranks."""
     if "torch.distributed" in code:
         return
     path = pathlib.Path("program.py")
@@ -237,7 +237,8 @@ def test_links_lead_somewhere():
 
 
 def test_every_page_is_listed():
-    """Every page is in one table of contents, on the page whose table lists it (docs/_ext/recstore_site.py)."""
+    """Each page is in exactly one table of contents: in that of docs/index.md, or in one that
+    docs/_ext/recstore_site.py makes from a table of links."""
     lists = [page for page in PAGES if "<!-- toctree -->" in page.read_text(encoding="utf-8")]
     rows = re.compile(r"^\| \[[^\]]*\]\(([^)#:]+\.md)\)", re.MULTILINE)
     listed = [
@@ -279,9 +280,9 @@ def published(site, *names):
         (site / name).mkdir()
         (site / name / "index.html").write_text(name)
     subprocess.run([sys.executable, str(ROOT / "docs/_ext/versions.py"), str(site)], check=True)
-    listed = json.loads((site / "versions.json").read_text())
-    preferred = [entry["version"] for entry in listed if entry["preferred"]]
-    return [entry["version"] for entry in listed], preferred, (site / "index.html").read_text()
+    versions = json.loads((site / "versions.json").read_text())
+    preferred = [entry["version"] for entry in versions if entry["preferred"]]
+    return [entry["version"] for entry in versions], preferred, (site / "index.html").read_text()
 
 
 def test_the_newest_release_is_the_stable_one(tmp_path):

@@ -15,8 +15,8 @@ def constants():
     raw = dict(re.findall(r"^\s*#\s*define\s+(RS_FMT_\w+)[ \t]+(\S[^\n]*)$", HEADER, re.MULTILINE))
     # Lists of rows define enums: RS_FMT_NODE_ROWS defines RS_FMT_NODE_ANY and, after the last row, RS_FMT_NODE_END.
     for prefix, body in re.findall(r"define (RS_FMT_\w+_)ROWS\(X\)((?:.*\\\n)+.*)", HEADER):
-        listed = re.findall(r"X\((\w+),\s*(\d+),", body)
-        raw |= {prefix + name: number for name, number in listed} | {prefix + "END": f"{listed[-1][1]} + 1"}
+        members = re.findall(r"X\((\w+),\s*(\d+),", body)
+        raw |= {prefix + name: number for name, number in members} | {prefix + "END": f"{members[-1][1]} + 1"}
     for body in re.findall(
         r"enum\s*\w*\s*\{(.*?)\}", re.sub(r"RS_FMT_\w+_ROWS\(\w+\)( RS_FMT_\w+_END,)?", "", HEADER), re.DOTALL
     ):
@@ -91,7 +91,7 @@ def test_constants():
 
 
 def test_tags():
-    """The page lists each tag with a Python type, which the name of its constant contains."""
+    """The page lists each tag with a Python type that the name of its constant contains."""
     table = rows("any values", "Tag")
     single = [int(row[0], 16) for row in table if "to" not in row[0]]
     tags = {name: value for name, value in CONSTANTS.items() if name.startswith("RS_FMT_TAG_")}

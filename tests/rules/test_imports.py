@@ -157,8 +157,8 @@ def test_every_module_has_a_room():
     rooms = {room for line in ROOMS for room in line}
     assert folders | set(TOP_MODULES) == rooms
     assert {room_of(module) for module in FILES} == rooms
-    listed = {module for modules in TOP_MODULES.values() for module in modules.split()}
-    assert listed - set(FILES) <= {"_version"}, "TOP_MODULES names a module that does not exist"
+    top_modules = {module for modules in TOP_MODULES.values() for module in modules.split()}
+    assert top_modules - set(FILES) <= {"_version"}, "TOP_MODULES names a module that does not exist"
 
 
 def test_imports_follow_the_rooms():
@@ -227,8 +227,8 @@ def test_a_stub_has_the_names_of_its_package(package):
             for node in tree.body
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
-        listed = tables["__all__"]
-        if isinstance(listed, ast.Call):  # of the dict {name: module}
-            listed = tables[listed.args[0].id]
-        names.append(sorted(ast.literal_eval(listed)))
+        exports = tables["__all__"]
+        if isinstance(exports, ast.Call):  # of the dict {name: module}
+            exports = tables[exports.args[0].id]
+        names.append(sorted(ast.literal_eval(exports)))
     assert names[0] == names[1]

@@ -36,7 +36,7 @@ def documented_names():
 
 
 def exported_names():
-    """The full names of the names in `__all__` of each module, from the source."""
+    """The full name of each name in the `__all__` of each module, read from the source."""
     full_names = set()
     for path in MODULES:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -311,10 +311,10 @@ def test_precommit_runs_the_tools_that_ci_runs():
 
 def test_no_file_is_large():
     """The history keeps every file forever."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
         pytest.skip("this is not a git checkout")
-    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    paths = [ROOT / name for name in done.stdout.split("\0") if name]
     assert len(paths) > 500
     assert [str(path) for path in paths if path.is_file() and path.stat().st_size > LARGEST] == []
 

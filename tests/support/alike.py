@@ -46,7 +46,7 @@ def alike(a, b):
 
 
 def copies(value, tmp_path=None):
-    """Yields a value as read back from every node that can hold it: alone, as a constant, beside other values,
+    """Yields a value as read back from nodes of many kinds: alone, as a constant, beside other values,
     self-describing. With a folder, also from a fully verified file, for which classes must be registered."""
     other = {"v": value, "l": [value, value], "t": (value,)}
     records = [

@@ -13,7 +13,7 @@ PAGES = sorted((HERE.parent / "docs" / "list-and-dict").glob("*.md"))
 
 
 def page_rows():
-    """{first cell: third cell, what recstore does} of the tables of all pages. A row is on only one page."""
+    """{first cell: third cell} of the rows about code on all pages. A row is on only one page."""
     rows = {}
     for page in PAGES:
         for cells in pages.table(page, 4):
@@ -26,7 +26,7 @@ def page_rows():
 
 @pytest.fixture
 def fails(request):
-    """Checks that a call raises exactly this error, and that the test's row has its name and the message's start."""
+    """Checks that a call raises exactly this error, and that the test's row has its name and its message's start."""
     cell = page_rows()[request.function.row] if PAGES else None
 
     def check(kind, message, call):

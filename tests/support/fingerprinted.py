@@ -1,4 +1,4 @@
-"""Functions made of source text, and their derived fingerprints."""
+"""Functions compiled from source text, and their derived fingerprints."""
 
 from recstore.building.fingerprints import derive
 

@@ -10,7 +10,7 @@ def spec(path, form, dtype="int64", **options):
 
 
 def read(x, positions, *specs):
-    """For each spec, the list of its parts as arrays; bfloat16 as uint16 bits."""
+    """For each spec, the list of its parts: arrays (of uint16 bits for bfloat16) or lists."""
     return read_with(native.Gather(x, specs), positions)
 
 

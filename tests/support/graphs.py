@@ -55,7 +55,7 @@ def numbers(rng, n):
 
 
 class Maker:
-    """Makes values of each kind. `folder` is for files to map, `pool` has all values so far."""
+    """Makes values of each kind. `folder` is for files to map; values may refer to values in `pool`."""
 
     def __init__(self, seed, folder):
         self.rng, self.folder, self.pool = random.Random(seed), folder, []
@@ -63,7 +63,8 @@ class Maker:
     def graph(self):
         rng = self.rng
         kinds = [getattr(self, name) for name in KINDS if torch is not None or "tensor" not in name]
-        self.pool = [rng.choice(kinds)() for _ in range(rng.randrange(1, 7))]
+        for _ in range(rng.randrange(1, 7)):
+            self.pool.append(rng.choice(kinds)())
         for _ in range(rng.randrange(0, 5)):
             self.pool.append(self.holder([rng.choice(self.pool) for _ in range(rng.randrange(1, 5))]))
         values = rng.sample(self.pool, min(len(self.pool), rng.randrange(1, 6)))
@@ -230,8 +231,8 @@ KINDS = [
 
 
 def digest_of(value, seen=None):
-    """A digest of the content of a graph, equal for lists and stores of equal records. `seen` has the digests of visited
-    objects."""
+    """A digest of the content of a graph, equal for lists and stores of equal records. `seen` has the digests of
+    visited objects."""
     seen = {} if seen is None else seen
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value) if not isinstance(value, (str, bytes)) or len(value) < 40 else hashed(repr(value))
@@ -267,8 +268,8 @@ def hashed(text):
 
 
 def distinct_memory(root):
-    """The bytes that a graph takes in this process: each object once, each byte of array memory once. Stores, and arrays
-    over shared memory, do not count."""
+    """The bytes that a graph takes in this process: each object once, each byte of array memory once. Stores, and
+    arrays over shared memory, do not count."""
     seen, spans, todo, total = {}, [], [root], 0
     while todo:
         value = todo.pop()

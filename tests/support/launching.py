@@ -18,7 +18,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 PYTHONPATH = os.pathsep.join([str(TESTS), str(TESTS / "support")])
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 # The variables that launchers set for their processes.
-OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def kill(process):
@@ -33,7 +33,7 @@ def kill(process):
 @contextlib.contextmanager
 def launched(folder, *command, **variables):
     """Runs Python with these arguments in `folder`, with its output in the file `output` there."""
-    environment = {name: value for name, value in os.environ.items() if name not in OF_LAUNCHERS}
+    environment = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
     # multiprocessing binds sockets in TMPDIR; their paths must be shorter than 108 bytes, and `folder` may be long.
     with tempfile.TemporaryDirectory(prefix="rs-") as short, open(folder / "output", "w") as output:
         environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": short, **variables}

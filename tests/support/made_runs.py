@@ -29,7 +29,7 @@ def process(label, pid, **figures):
 
 
 def sample(t, processes, unmapped=0, named=None, current=None, oom_kill=0):
-    """A sample; `unmapped`, `named` and `current`, the memory of the cgroup, are in MB."""
+    """A sample. `unmapped`, `named` and `current` (the memory of the cgroup) are in MB."""
     sums = {
         key: sum(one[key] for one in processes) if all(one[key] is not None for one in processes) else None
         for key in FIGURES
@@ -55,11 +55,11 @@ def in_bytes(named):
     return {key: in_bytes(value) if isinstance(value, dict) else round(value * MB) for key, value in named.items()}
 
 
-def start(**others):
+def start(**overrides):
     return {
         "kind": "start", "version": 1, "t": BEGIN, "command": ["python", "train.py"], "pid": 10, "host": "node", "python": "3.11.2",
         "interval": 1.0, "limit": None, "limit_from": None, "total_memory": 64_000 * MB, "missing": [],
-    } | others  # fmt: skip
+    } | overrides  # fmt: skip
 
 
 def event(t, what, label="", pid=None, text="", exit=None, signal=None):

@@ -1,4 +1,4 @@
-"""A program: a rank on a node that reads batches of a set of shards, and writes the records that it has seen.
+"""A program: a rank on a node that reads batches of a set of shards, and writes the records that it read and its state.
 
 It reads settings as JSON from standard input: `url`, `options`, `cache`, `rank`, `ranks`, `nodes`, `batch` (its size),
 `batches` (their number, or None for the rest of the epoch), `state` (of a BatchSampler, or None) and `out`, the path

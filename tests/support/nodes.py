@@ -1,7 +1,7 @@
-"""Simulates the machines of a cluster: each node is a network namespace and a mount namespace, with its own /dev/shm and
-its own content of a folder.
+"""Simulates the machines of a cluster: each node is a network namespace and a mount namespace, with its own /dev/shm
+and its own content of a folder.
 
-A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` tells what is missing.
+A node needs root, Linux and the commands ip, unshare, nsenter and mount. `missing()` names a missing requirement.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Tests for the rows of tables in docs/: a mark that names the row, and a reader of tables."""
+"""For tests of the rows of tables in docs/: a mark that names the row, and a reader of tables."""
 
 
 def row(key):

@@ -6,7 +6,7 @@ HOSTILE = "<script>alert(1)</script> & \"'</td>"
 
 
 class Parsed(HTMLParser):
-    """The tags and texts of HTML; raises AssertionError for mismatched tags."""
+    """The tags, texts, links and event handlers of HTML; raises AssertionError for mismatched tags."""
 
     VOID = ("br", "img")
 

@@ -44,7 +44,7 @@ def bucket(server):
 
 @pytest.fixture
 def made(server):
-    """The server with a set of six shard files, whose Manifest is `made`; its counts are reset."""
+    """The server with a set of six shard files. `server.made` is the Manifest; the counts are reset."""
     server.made = shard_sets.write(server.at, PARTS, server.options)
     settled(server)
     return server
@@ -75,6 +75,6 @@ def settled(server):
 
 
 def has_sent(server, n, ending=".recs"):
-    """Waits until `n` objects were sent, and checks that no more are sent."""
+    """Waits until `n` objects were sent, and checks that no more were."""
     until(lambda: fetched(server, ending)[0] >= n)
     assert fetched(server, ending)[0] == n

@@ -1,5 +1,5 @@
-"""The order of a ShardSampler in plain Python, by the docstring of recstore/torch/shard_order.py, and sets of shards that
-record the shards that are opened and announced."""
+"""The order of a ShardSampler in plain Python, from the docstring of recstore/torch/shard_order.py, and sets of shards
+that record which shards are opened and announced."""
 
 from ref import permute
 
@@ -8,7 +8,7 @@ from recstore._core import native
 
 
 def share(items, parts, part):
-    """The elements of part `part`, if a list is cut into `parts` parts of about equal length."""
+    """The elements of part `part` when a list is cut into `parts` parts of about equal length."""
     each, more = divmod(len(items), parts)
     begin = part * each + min(part, more)
     return items[begin : begin + each + (part < more)]

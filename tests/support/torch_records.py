@@ -10,8 +10,8 @@ ORDER = [3, 88, 0, 41, 41, 7, -1, 60]
 
 
 def record(i):
-    """Numbers, rows, lists and lists of lists of many kinds. `some`, `texts` and `lists` are missing in every third
-    record, and else None in every fifth."""
+    """A record with fields of many kinds. `some`, `texts` and `lists` are missing if 3 divides `i`, else None if 5
+    divides `i`."""
     out = {
         "id": i,
         "big": 2**40 + i,

@@ -65,7 +65,7 @@ FEW = (
 ).split()
 
 
-def alike(value):
+def table_equivalent(value):
     """The value converted to a type of tables."""
     if torch is not None and isinstance(value, torch.Tensor):
         return value.tolist()
@@ -88,7 +88,7 @@ def alike(value):
 
 def stands_for(got, value):
     """Whether a value of a table, as pyarrow returns it, is the equivalent of a value of a record."""
-    value = alike(value)
+    value = table_equivalent(value)
     if isinstance(value, np.datetime64 | np.timedelta64):
         wide = type(got).__name__ in ("Timestamp", "Timedelta")  # of pandas, for nanoseconds
         got = got.to_numpy() if wide else type(value)(got, "us") if got is not None else got

@@ -1,5 +1,5 @@
-"""Tries every export of stores whose records mix two or three kinds of values: the values must be equal, or an error must
-name the field.
+"""Tries every export of stores whose records mix two or three kinds of values: the values must be equal, or an error
+must name the field.
 
     python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of a store
     python tests/support/ways_out.py PROGRESS all PART OF            every ordered pair of FEW kinds, every export
@@ -251,7 +251,7 @@ def fields(x, records, shape):
         value = record["v"]
         if isinstance(got, torch.Tensor) and not isinstance(value, bytes | bytearray):
             value = value.tolist() if hasattr(value, "tolist") else list(value) if hasattr(value, "__len__") else value
-            assert np.allclose(got.tolist(), value, rtol=1e-6, equal_nan=True), (got, value)  # of float32
+            assert np.allclose(got.tolist(), value, rtol=1e-6, equal_nan=True), (got, value)  # got may be float32
         else:
             assert (bytes(got.tolist()) if isinstance(got, torch.Tensor) else got) == value, (got, value)
 

@@ -1,7 +1,7 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 """User code with PyTorch, for mypy and pyright; it never runs. See user_code.py.
 
-DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset. A RecordList is not a
+DataLoader takes any object with `__len__` and `__getitem__`, but is typed for a Dataset. A RecordList is not a
 Dataset, because it would have to import torch. Users pass a RecordDataset, their own Dataset, or a cast.
 """
 

@@ -1,4 +1,4 @@
-"""The number of cores: affinity, and quotas of control groups below a folder in place of the system's root."""
+"""The number of cores: affinity, and quotas of control groups in a folder that stands in for the system's root."""
 
 import os
 

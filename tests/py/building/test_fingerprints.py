@@ -150,11 +150,11 @@ def test_files(tmp_path):
     def of(*files):
         return full(build, "v1", files)
 
-    both = of(one, two)
-    assert both.startswith("v1+") and both == of(str(one), os.fsencode(two)) != of(two, one)
-    assert full(build, "v1", one) == of(one) != both
+    of_both = of(one, two)
+    assert of_both.startswith("v1+") and of_both == of(str(one), os.fsencode(two)) != of(two, one)
+    assert full(build, "v1", one) == of(one) != of_both
     os.utime(one, (1, 1))
-    assert of(one, two) != both
+    assert of(one, two) != of_both
     before = of(one)
     one.rename(tmp_path / "old")
     (tmp_path / "new").write_text("1")

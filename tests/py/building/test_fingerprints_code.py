@@ -88,7 +88,7 @@ def of(value):
 
 
 def test_large_ints_have_a_fingerprint():
-    """Before a fix, more than 4,300 digits were a ValueError."""
+    """Before a fix, an int of more than 4,300 digits raised a ValueError."""
     large = 1 << 20_000
     for make in (int, range, slice, lambda n: [[n]], lambda n: {n: [n]}, lambda n: {n}):
         assert of(make(large)) != of(make(large + 1)), make

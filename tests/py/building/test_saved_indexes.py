@@ -38,7 +38,7 @@ def plain(mapping):
 
 
 def assert_same(one, other):
-    """Checks for the same entries in the same order, with keys of the same types, and the same lookups."""
+    """Checks that both have the same entries in the same order, keys of the same types, and the same lookups."""
     assert list(map(repr, one)) == list(map(repr, other))
     assert repr(plain(one)) == repr(plain(other))  # NaN is not equal to itself
     assert all(type(a) is type(b) for a, b in zip(one, other))
@@ -199,7 +199,7 @@ def test_a_named_store_keeps_its_label():
 
 
 def test_pickled_values_and_classes(tmp_path):
-    """The keys of a store are read during its build, with the trust of the builder."""
+    """A build reads the keys from its own store, so it trusts the pickled values and classes in them."""
     import fractions
 
     records = [{"k": fractions.Fraction(i, 7), "f": print if i == 3 else None} for i in range(20)]
@@ -247,7 +247,7 @@ def test_a_record_without_the_field_is_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_sixteen_indexes_are_the_most(tmp_path):
+def test_at_most_sixteen_indexes(tmp_path):
     with RecordList([{f"f{i}": i for i in range(17)}]) as x:
         fields = [f"f{i}" for i in range(17)]
         with pytest.raises(ValueError, match="at most 16 saved indexes"):
@@ -291,7 +291,7 @@ def test_info(x):
 
 
 def test_size_of_an_entry(tmp_path):
-    """A few bytes, because the key is in the record."""
+    """An entry takes a few bytes, because its key is in the record."""
     with RecordList({"id": i, "name": f"name of {i}"} for i in range(10_000)) as x:
         x.save(tmp_path / "x.recs", index_by=["id", "name"])
     with recstore.open(tmp_path / "x.recs") as x:
@@ -321,7 +321,7 @@ def test_closing_the_dict_closes_the_store(path):
     assert x.closed
 
 
-def test_handles_name_no_process(x, monkeypatch):
+def test_handles_name_no_process(x):
     """A handle of a file holds no index array of a process, so it lasts as long as the file."""
     import warnings
 
@@ -334,7 +334,7 @@ def test_handles_name_no_process(x, monkeypatch):
 
 
 def test_damaged_handles(x, monkeypatch):
-    """A changed byte may name an index that does not exist, a part that it lacks, or groups in place of records."""
+    """A changed byte may name a missing index, a missing part of an index, or groups in place of records."""
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     _, (handle,) = x.group_by("label").__reduce__()
     n_refused = 0

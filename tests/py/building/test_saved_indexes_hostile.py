@@ -1,4 +1,4 @@
-"""Hostile saved indexes: none may crash the reader, or give a record with another key than the requested one."""
+"""Hostile saved indexes must not crash the reader or give a record whose key is not the requested one."""
 
 import dataclasses
 import random
@@ -23,7 +23,7 @@ def section_of(data, number):
 
 
 def changed_copy(path, number, from_end, values):
-    """Returns a copy of a file with `values` in a saved index, `from_end` bytes before the section's end."""
+    """Copies a file with `values` in a saved index, `from_end` bytes before its section's end. Returns the new path."""
     data = bytearray(path.read_bytes())
     offset, size = section_of(data, number)
     struct.pack_into(f"<{len(values)}I", data, offset + size - from_end, *values)
@@ -54,16 +54,16 @@ def test_a_record_of_another_key_is_an_error(tmp_path):
 
 
 def test_a_row_of_another_group_is_an_error(tmp_path):
-    """The last row of the last group is of another group; rows still ascend, so only the keys differ."""
+    """The last row of the last group becomes row 299, of another group. Rows still ascend; only its key is wrong."""
     path = changed_copy(saved_by(tmp_path, group_by="label"), 0, 4, [299])
-    good = next(r["label"] for r in RECORDS[299:])
+    label_of_299 = RECORDS[299]["label"]
     with recstore.open(path) as x:
         g = x.group_by("label", default_factory=list)
         last = list(g)[-1]
-        if last != good:
+        if last != label_of_299:
             with pytest.raises(recstore.errors.CorruptError, match="has another key"):
                 g[last]
-        assert [r["label"] for r in g[good]] == [good] * len(g[good])
+        assert [r["label"] for r in g[label_of_299]] == [label_of_299] * len(g[label_of_299])
     with pytest.raises(recstore.errors.CorruptError):
         recstore.open(path, verify="full")
 
@@ -105,10 +105,10 @@ def test_random_damage(path, tmp_path, seed):
         (tmp_path / "damaged.recs").write_bytes(resealed(data))
         with recstore.open(tmp_path / "damaged.recs") as x:
             for field, kind in ((FIELDS[number % 6], number // 6), (FIELDS[rng.randrange(6)], rng.randrange(2))):
-                ask(x, field, kind, rng)
+                check_lookups(x, field, kind, rng)
 
 
-def ask(x, field, kind, rng):
+def check_lookups(x, field, kind, rng):
     keys = [native.Path(field).keys_in(r)[2] for r in rng.sample(RECORDS, 20)]
     try:
         d = x.group_by(field) if kind else x.index_by(field)

@@ -307,7 +307,7 @@ def test_files_may_be_one_path(tmp_path):
 
 
 def test_the_closure_of_a_where_of_an_installed_package_counts(tmp_path, monkeypatch):
-    """The package of the function counts as part of the program."""
+    """The package that defines the function counts as part of the program."""
     package = tmp_path / "site-packages"
     package.mkdir()
     (package / "filtering.py").write_text("def below(limit):\n    return lambda record: record['id'] < limit\n")

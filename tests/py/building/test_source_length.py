@@ -68,11 +68,11 @@ def test_an_end_within_a_record_is_an_error():
 
 @pytest.mark.parametrize("error", [TypeError, NotImplementedError])
 def test_without_a_length_an_index_error_is_the_end(error):
-    class Endless(Samples):
+    class Unsized(Samples):
         def __len__(self):
             raise error
 
-    with recstore.RecordList(Endless(None, 3)) as x:
+    with recstore.RecordList(Unsized(None, 3)) as x:
         assert x.to_list() == rows(3)
 
 

@@ -111,7 +111,7 @@ def test_make_may_close_the_cache(name):
 
 
 def test_a_value_of_every_size(cache):
-    """The sizes lie around the limits for sharing lines, pages and arenas."""
+    """Some sizes lie around 64 bytes, the alignment, and 1,024 bytes, from which an array is stored apart."""
     sizes = [0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 100_000]
     for size in sizes:
         assert cache.put(("bytes", size), os.urandom(1) * size)
@@ -123,7 +123,7 @@ def test_a_value_of_every_size(cache):
 
 
 def test_a_value_larger_than_an_arena(name):
-    """Values that take several arenas and small values share the file."""
+    """A value that takes several arenas and small values share the file."""
     with recstore.cache(name, limit="64MiB") as cache:
         large = np.arange(40 << 17, dtype="i8") % 251
         assert [cache.put(i, large[i:] if i == 1 else i) for i in range(3)] == [True] * 3

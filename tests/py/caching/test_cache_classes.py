@@ -31,7 +31,7 @@ def test_a_class_that_other_processes_do_not_know(cache, monkeypatch):
 
 
 def test_a_class_that_this_process_does_not_know(cache, monkeypatch):
-    """Its instances are never read as another class."""
+    """Instances of an unregistered class are never read as another class."""
     monkeypatch.setattr(trust, "registered", {})
     recstore.register(Plain)
     cache.put("a", Plain(1))

@@ -240,14 +240,14 @@ def test_strict_mode_compares_stacked_values(name, monkeypatch):
             assert cache.get_many(range(100), lambda key: image(-1), stack=True)[5, 0, 0] == 5
 
 
-def misses(cache, make=image, epochs=3):
+def read_epochs(cache, make=image, epochs=3):
     for _ in range(epochs):
         for key in range(100):
             cache.get_or_make(key, make, key)
 
 
 def test_the_counters_of_an_epoch(cache):
-    misses(cache, epochs=1)
+    read_epochs(cache, epochs=1)
     before = cache.info()
     assert cache.info().since(before).processes == []
     cache.get(3), cache.put(3, 4)
@@ -258,7 +258,7 @@ def test_the_counters_of_an_epoch(cache):
 def test_one_warning_where_nothing_hits_because_it_is_full(name):
     with recstore.cache(name, limit=65_536, slots=100) as cache:
         with pytest.warns(RuntimeWarning, match=r"0 of 151 lookups .* were hits: the limit of .* is reached") as caught:
-            misses(cache, lambda key: bytes(70_000))
+            read_epochs(cache, lambda key: bytes(70_000))
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
@@ -275,7 +275,7 @@ def test_one_warning_where_nothing_hits_because_few_slots_are_used(name):
 
 def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
     with pytest.warns(RuntimeWarning) as caught:
-        misses(cache, lambda key: object())
+        read_epochs(cache, lambda key: object())
     assert len(caught) == 2 and "lookups in the cache" in str(caught[1].message)
     assert str(caught[1].message).endswith("were hits: most values cannot be stored")
 
@@ -286,7 +286,7 @@ def test_one_warning_where_the_values_are_in_another_cache(name, slots):
     with recstore.cache(name, limit="1MB", slots=slots, code=image) as filled:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            misses(filled)
+            read_epochs(filled)
         for fingerprint, cache_name, reason in (
             ("other", name, r"of this name have another fingerprint: image \(test_cache_many.py:\d+\)$"),
             ("other", name + "!", f"no process has stored its values; other caches are .*'{name}'"),
@@ -302,7 +302,7 @@ def test_one_warning_where_the_values_are_in_another_cache(name, slots):
 
 def test_no_warning_of_a_cache_that_hits(name, recwarn):
     with recstore.cache(name, limit="200kB", slots=100) as cache:
-        misses(cache, lambda key: bytes(4000))
+        read_epochs(cache, lambda key: bytes(4000))
     assert not recwarn.list
 
 

@@ -83,7 +83,7 @@ def test_without_standard_streams(path, command, closed):
 
 
 def test_a_folder_is_not_replaced(path, tmp_path, capsys):
-    """No option replaces a folder, so the error does not name one."""
+    """No option replaces a folder, so the error does not mention --force."""
     for arguments in (["build", str(path), "-o", str(tmp_path)], ["cat", str(path), "--parquet", str(tmp_path)]):
         assert main.main(arguments) == 1
         assert "--force" not in capsys.readouterr().err

@@ -42,8 +42,8 @@ def lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def tables():
-    """Writes the same records to a file of each format; returns the names."""
+def write_tables():
+    """Writes the same records to a file of each of six formats. Returns the names."""
     from pyarrow import feather, parquet
 
     table = pyarrow.Table.from_pylist(ROWS)
@@ -62,7 +62,7 @@ def tables():
 
 
 def test_each_format_by_its_name(build_and_read):
-    for name in tables():
+    for name in write_tables():
         assert build_and_read(name) == ROWS
         assert build_and_read(name, "--n-rows", 3) == ROWS[:3]
         assert build_and_read(name, "--columns", "half,id") == [{"half": row["half"], "id": row["id"]} for row in ROWS]
@@ -111,7 +111,7 @@ def test_a_store_is_built_by_name_and_found_by_the_reader(run):
 
 
 def test_indexes_are_saved(run):
-    tables()
+    write_tables()
     assert run("build", "x.csv", "-o", "x.recs", "--index-by", "id", "--index-by", "name", "--group-by", "half")[0] == 0
     with recstore.open("x.recs") as x:
         assert x.index_by("id")[7] == ROWS[7]
@@ -121,7 +121,7 @@ def test_indexes_are_saved(run):
 
 
 def test_the_result_as_json(run):
-    tables()
+    write_tables()
     status, out, _ = run("build", "x.csv", "-o", "x.recs", "--json")
     report = json.loads(out)
     assert status == 0 and report.pop("seconds") >= 0
@@ -131,7 +131,7 @@ def test_the_result_as_json(run):
 
 @pytest.mark.parametrize("path", ["/dev/null", "pipe"])
 def test_a_device_or_pipe_stays_even_if_forced(run, folder, path):
-    tables()
+    write_tables()
     os.mkfifo("pipe")
     for force in ([], ["--force"]):
         assert run("build", "x.csv", "-o", path, *force)[2].endswith(f"{path} is a device or a pipe: name a file\n")
@@ -142,7 +142,7 @@ def test_a_device_or_pipe_stays_even_if_forced(run, folder, path):
 
 @pytest.mark.parametrize("number", [100, 10**30])
 def test_numbers_beyond_any_file_or_machine(run, folder, number):
-    tables()
+    write_tables()
     assert run("build", "x.csv", "-o", "x.recs", "--workers", number, "--n-rows", number)[0] == 0
     for more in ([], ["--encoding", "latin-1"]):
         err = run("build", "x.csv", "-o", "y.recs", "--skip-rows", number, *more)[2]
@@ -151,7 +151,7 @@ def test_numbers_beyond_any_file_or_machine(run, folder, number):
 
 
 def test_an_existing_file_stays_unless_forced(run, folder):
-    tables()
+    write_tables()
     write("x.recs", "mine")
     status, out, err = run("build", "x.csv", "-o", "x.recs")
     assert (status, out, err) == (1, "", "recstore build: x.recs exists; --force replaces it\n")
@@ -368,7 +368,7 @@ def test_a_closed_pipe_is_quiet(folder):
 
 
 def test_head_of_each_format(run):
-    for name in tables():
+    for name in write_tables():
         out = f"0: {ROWS[0]}\n1: {ROWS[1]}\n... and more\n"
         assert run("head", name, "-n", 2) == (0, out, "")
         assert run("head", name, "-n", 10)[1].endswith(f"9: {ROWS[9]}\n")

@@ -63,7 +63,7 @@ def machine(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder of named stores, empty."""
+    """An empty folder for named stores."""
     (tmp_path / "stores").mkdir(mode=0o700)
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
     return tmp_path / "stores"
@@ -86,8 +86,8 @@ def test_a_good_machine(machine, folder, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert [line[9:24].rstrip() for line in lines if line.startswith("ok ")] == CHECKS
     assert lines[-1] == f"all {len(CHECKS)} checks ok"
-    long = [line.strip() for line in lines if len(line) > 100 and str(folder) not in line]
-    assert long == [doctor_checks.huge_pages(machine.system()).mend]
+    long_lines = [line.strip() for line in lines if len(line) > 100 and str(folder) not in line]
+    assert long_lines == [doctor_checks.huge_pages(machine.system()).mend]
     assert any("memory cgroup /user.slice has used 1.07 GB of 34.4 GB" in line for line in lines)
 
 
@@ -171,7 +171,7 @@ def test_memory(machine, free, expected):
 
 
 def version_1(machine, *levels):
-    """Writes a hierarchy of version 1; `levels` begins with its top."""
+    """Writes a cgroup hierarchy of version 1. `levels` has (limit, used, inactive) of each level, from the top down."""
     machine.write("proc/self/cgroup", "5:cpu:/x\n4:cpuacct,memory:/a/b\n0::/\n")
     machine.mounts(SHM, "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu",
                    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and over hostile stores."""
+"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and of hostile stores."""
 
 import collections
 import dataclasses
@@ -266,7 +266,7 @@ def test_caches(run, run_json):
         assert run("rm", "frames") == (0, "frames: removed 1 file; processes that use it continue\n", "")
 
 
-def killed(keep):
+def files_after_kill(keep):
     """Builds a store in a process that is killed; returns the number of files in the folder of stores."""
     code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
     waiting.python("-c", code, cwd="/")
@@ -275,11 +275,11 @@ def killed(keep):
 
 def test_gc(run, run_json):
     assert run("gc") == (0, "nothing to remove\n", "")
-    assert killed(False) == 1
+    assert files_after_kill(False) == 1
     assert run_json("ls")[0]["state"] == "orphan"
     status, out, _ = run("gc")
     assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(os.environ["RECSTORE_DIR"]) == []
-    assert killed(True) == 1
+    assert files_after_kill(True) == 1
     assert run_json("gc") == {"removed": 0, "bytes": 0} and run_json("ls")[0]["state"] == "kept"
     assert run_json("rm", "left")["removed"] == 1
 

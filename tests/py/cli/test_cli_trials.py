@@ -57,7 +57,7 @@ def scripted(monkeypatch):
 
 
 def test_a_failed_trial_is_not_signaled(scripted, capfd):
-    """After its report the interpreter shuts down, here slowly. A signal would make it print a traceback."""
+    """After the report, the trial's interpreter shuts down, here slowly. A signal would make it print a traceback."""
     scripted("""
         import atexit
         atexit.register(time.sleep, 0.5)
@@ -195,7 +195,7 @@ def test_other_commands(monkeypatch, capsys):
 
 @pytest.fixture
 def trial_labels(monkeypatch):
-    """Replaces the demo's trials by made-up results. Returns the list of the labels of the trials that it runs."""
+    """Replaces the demo's trials with made-up results. Returns a list that collects the labels of the trials."""
     labels = []
     result = {"build_s": 1.0, "bytes": 5000, "pickle": 7, "read_ns": 10.0}
     result |= {"first_s": 0.5, "pass_s": 1.0, "uss": [1000, 3000], "total": 9000, "processes": 5}

@@ -1,4 +1,4 @@
-"""Failing commands: the message has no Python and no error number, and wrong usage exits with 2."""
+"""Failing commands: the message has no Python names and no error number, and wrong usage exits with 2."""
 
 import argparse
 import re

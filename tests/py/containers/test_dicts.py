@@ -401,7 +401,7 @@ def test_missing_methods(letters):
 
 
 def test_every_nan_stays_a_key():
-    """This holds in a store that is compacted because of repeated keys, and in exports."""
+    """A store that is compacted because of repeated keys keeps every NaN, and so do exports."""
     nan = float("nan")
     pairs = [(key, i) for i in range(1000) for key in (nan, float("nan"), (float("nan"), 1), i % 50)]
     expected = dict(pairs)

@@ -1,4 +1,4 @@
-"""RecordDict with its options, in files, in figures, and over the records of a list (index_by, group_by)."""
+"""RecordDict: options, files, sizes, and dicts over the records of a list (index_by, group_by)."""
 
 import collections
 import os
@@ -10,7 +10,7 @@ import recstore
 from recstore import RecordDict, RecordList
 from recstore.errors import ClosedError, EncodeError
 
-# ---- options, files, figures ----
+# ---- options, files, sizes ----
 
 
 def test_arrays_as_views():

@@ -183,7 +183,7 @@ def test_hostile_sources():
 
 
 def test_a_key_that_cannot_be_hashed(tmp_path):
-    """Damaged bytes with a list in place of a tuple raise CorruptError, never TypeError."""
+    """If damaged bytes have a list in place of a tuple, to_dict() raises CorruptError, not TypeError."""
     path = tmp_path / "d.rec"
     with RecordDict({"first": 1, ("second", 2): 3}, compression="none") as d:
         d.save(path)
@@ -312,7 +312,7 @@ def operations(d, key, value):
             RecordDict(pairs)
         except (Boom, TypeError, ValueError, recstore.Error):
             pass
-    # An opaque key, but not np.datetime64: hashing it leaks a block in numpy 2.2, the last for Python 3.10.
+    # The opaque key is a Point, because numpy 2.2, the last for Python 3.10, leaks a block when it hashes a datetime64.
     for pairs in ([("a", 1), ("a", 2)], [(float("nan"), 1), ("b", 2)], {}, [(Point(1), 1), (1, 2)]):
         with RecordDict(pairs) as other:
             other.get(float("nan")), other.get(("a", 1))

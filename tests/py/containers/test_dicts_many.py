@@ -14,7 +14,7 @@ from recstore import RecordDict, RecordList
     ids=["list", "tuple", "iterator", "dict", "store"],
 )
 def test_get_many_of_every_kind_of_key(form):
-    """Keys that are hashed ahead, mixed with keys of classes that may run code; hits and misses."""
+    """Mixes keys that get_many hashes ahead with keys of classes that may run code, and hits with misses."""
     keys = [key for i in range(90) for key in (f"k{i}", (f"s{i % 7}", i), ((i, 1.5), (b"x", ("y", i))))]
     keys += [key for i in range(40) for key in (b"b%d" % i, i + 0.5, frozenset({i}))]
     keys += [None, 2**80, -(10**400)]

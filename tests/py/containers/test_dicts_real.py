@@ -48,7 +48,7 @@ def same(a, b):
 
 
 def check(source, tmp_path, pairs=None, index_bytes=8):
-    """Builds a mapping of `source`, or of `pairs` with repeated keys, and compares and yields it, read from a file."""
+    """Saves a mapping of `source`, or of `pairs` with repeated keys. Opens, compares and yields the saved mapping."""
     with RecordDict(source if pairs is None else pairs) as d:
         d.save(tmp_path / "d.rec")
         assert d.index_nbytes <= index_bytes * len(source) + 128

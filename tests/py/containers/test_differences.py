@@ -21,7 +21,7 @@ import recstore
 from recstore import RecordDict, RecordList
 from recstore.shm import handles
 
-ITEM = "it is read-only; "
+WHY = "it is read-only; "
 
 
 class Dataset:
@@ -60,7 +60,7 @@ def test_isinstance_dict(d):
 @row("x[i] = v")
 def test_set_item(x, fails):
     hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
-    fails(TypeError, f"'RecordList' object does not support item assignment: {ITEM}{hint}", lambda: x.__setitem__(0, 1))
+    fails(TypeError, f"'RecordList' object does not support item assignment: {WHY}{hint}", lambda: x.__setitem__(0, 1))
     changed = x[:1] + ["new"] + x[2:]
     assert list(changed) == [x[0], "new", x[2], x[3]]
 
@@ -85,19 +85,19 @@ def test_identity(x):
 @row("del x[i]")
 def test_delete_item(x, fails):
     hint = "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
-    fails(TypeError, f"'RecordList' object doesn't support item deletion: {ITEM}{hint}", lambda: x.__delitem__(0))
+    fails(TypeError, f"'RecordList' object doesn't support item deletion: {WHY}{hint}", lambda: x.__delitem__(0))
     assert (x[:1] + x[2:]).to_list() == [x[0], x[2], x[3]]
 
 
 @row("x.append(v)")
 def test_append(x, fails):
-    message = f"'RecordList' object has no attribute 'append': {ITEM}write x = x + [record]"
+    message = f"'RecordList' object has no attribute 'append': {WHY}write x = x + [record]"
     fails(AttributeError, message, lambda: x.append(1))
 
 
 @row("x.sort()")
 def test_sort(x, fails):
-    message = f"'RecordList' object has no attribute 'sort': {ITEM}write x = x.sorted_by(key)"
+    message = f"'RecordList' object has no attribute 'sort': {WHY}write x = x.sorted_by(key)"
     fails(AttributeError, message, lambda: x.sort())
     assert x.sorted_by("k").field("id").to_list() == [0, 2, 1, 3]
 
@@ -105,7 +105,7 @@ def test_sort(x, fails):
 @row("x.copy()")
 def test_copy_method(x, fails):
     hint = "write x[:], or copy.copy(x); every read makes new records"
-    fails(AttributeError, f"'RecordList' object has no attribute 'copy': {ITEM}{hint}", lambda: x.copy())
+    fails(AttributeError, f"'RecordList' object has no attribute 'copy': {WHY}{hint}", lambda: x.copy())
 
 
 @row("x += [v]")
@@ -117,8 +117,8 @@ def test_add_in_place(n):
 
 @row("x + [v]")
 def test_add_list(n):
-    both = n + [9]
-    assert type(both) is recstore.RecordView and both == [0, 1, 2, 3, 9] and len(both.segments) == 2
+    joined = n + [9]
+    assert type(joined) is recstore.RecordView and joined == [0, 1, 2, 3, 9] and len(joined.segments) == 2
 
 
 @row("[v] + x")
@@ -208,7 +208,7 @@ def test_sorted(n):
 @row("random.shuffle(x)")
 def test_shuffle(n, fails):
     hint = "build a changed list: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
-    message = f"'RecordList' object does not support item assignment: {ITEM}{hint}"
+    message = f"'RecordList' object does not support item assignment: {WHY}{hint}"
     fails(TypeError, message, lambda: random.shuffle(n))
     assert sorted(n.shuffled(1)) == [0, 1, 2, 3]
     assert random.Random(1).sample(n, 2) == random.Random(1).sample(list(n), 2)
@@ -285,27 +285,28 @@ def test_close(fails):
 
 @row("d[k] = v")
 def test_set_key(d, fails):
-    message = f"'RecordDict' object does not support item assignment: {ITEM}make another one: d = d | {{key: value}}"
+    message = f"'RecordDict' object does not support item assignment: {WHY}make another one: d = d | {{key: value}}"
     fails(TypeError, message, lambda: d.__setitem__("c", 3))
 
 
 @row("del d[k]")
 def test_delete_key(d, fails):
     hint = "select the others: d = d.select(k for k in d if k != key)"
-    fails(TypeError, f"'RecordDict' object doesn't support item deletion: {ITEM}{hint}", lambda: d.__delitem__("a"))
+    fails(TypeError, f"'RecordDict' object doesn't support item deletion: {WHY}{hint}", lambda: d.__delitem__("a"))
     assert d.select(k for k in d if k != "a") == {"b": 2}
 
 
 @row("d.update(more)")
 def test_update(d, fails):
-    message = f"'RecordDict' object has no attribute 'update': {ITEM}make another one: d = d | more"
+    message = f"'RecordDict' object has no attribute 'update': {WHY}make another one: d = d | more"
     fails(AttributeError, message, lambda: d.update({"c": 3}))
 
 
 @row("d | more")
 def test_union(d):
-    both = d | {"b": 5, "c": 3}
-    assert type(both) is RecordDict and both == {"a": 1, "b": 5, "c": 3} and not set(both.segments) & set(d.segments)
+    union = d | {"b": 5, "c": 3}
+    assert type(union) is RecordDict and union == {"a": 1, "b": 5, "c": 3}
+    assert not set(union.segments) & set(d.segments)
     assert type({"b": 5} | d) is dict and {"b": 5} | d == {"b": 2, "a": 1}
 
 

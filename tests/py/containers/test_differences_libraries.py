@@ -212,17 +212,17 @@ def test_data_loader(torch, n):
 @row("random_split(x, [3, 1])")
 def test_random_split(torch, n):
     seeded = [torch.Generator().manual_seed(1) for _ in range(2)]
-    ours, theirs = (
+    store_parts, list_parts = (
         torch.utils.data.random_split(s, [3, 1], generator=g) for s, g in zip((n, list(n)), seeded, strict=True)
     )
-    assert [list(part) for part in ours] == [list(part) for part in theirs]
+    assert [list(part) for part in store_parts] == [list(part) for part in list_parts]
     assert [len(part) for part in n.split([0.75, 0.25], seed=0)] == [3, 1]
 
 
 @row("train_test_split(x)")
 def test_train_test_split(x):
     selection = pytest.importorskip("sklearn.model_selection", reason="needs scikit-learn")
-    ours, theirs = (selection.train_test_split(s, test_size=0.25, random_state=0) for s in (x, list(x)))
-    assert ours == theirs and [type(part) for part in ours] == [list, list]
+    store_parts, list_parts = (selection.train_test_split(s, test_size=0.25, random_state=0) for s in (x, list(x)))
+    assert store_parts == list_parts and [type(part) for part in store_parts] == [list, list]
     train, test = x.split([0.5, 0.5], seed=0, stratify="k")
     assert sorted(train.field("k")) == sorted(test.field("k")) == ["a", "b"]

@@ -10,19 +10,19 @@ from recstore.errors import EncodeError
 
 
 @pytest.fixture
-def grouped(monkeypatch):
+def groups(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     with RecordList([{"id": i, "image": i % 2} for i in range(4)]) as x:
         yield x.group_by("image")
 
 
-def test_groups_are_saved_as_lists_and_not_as_handles(grouped, tmp_path):
+def test_groups_are_saved_as_lists_and_not_as_handles(groups, tmp_path):
     path = str(tmp_path / "groups.rec")
-    grouped.save(path)
+    groups.save(path)
     expected = {0: [{"id": 0, "image": 0}, {"id": 2, "image": 0}], 1: [{"id": 1, "image": 1}, {"id": 3, "image": 1}]}
     with recstore.open(path, verify="full") as d:
         assert d.to_dict() == expected and type(d[0]) is list
-    RecordList(grouped.values()).save(path)
+    RecordList(groups.values()).save(path)
     with recstore.open(path) as x:
         assert x.to_list() == list(expected.values())
 
@@ -33,8 +33,8 @@ class Holder:
 
 
 @pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holder], ids=["itself", "list", "object"])
-def test_a_store_is_never_pickled_into_a_store(hold, grouped):
-    for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
+def test_a_store_is_never_pickled_into_a_store(hold, groups):
+    for store, remedy in ((groups[0], ".to_list()"), (groups, ".to_dict()")):
         with pytest.raises(EncodeError, match=f"as a handle.*; store x{re.escape(remedy)}"):
             RecordList([hold(store)], on_unsupported="pickle")
         if hold is not Holder:

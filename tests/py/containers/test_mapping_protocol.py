@@ -73,7 +73,7 @@ def pickling(source):
 
 
 class Reading:
-    """The class under test, and the reads and builds of the tests that are left out."""
+    """Sets the class under test, and has the reads and builds of the tests that are left out."""
 
     type2test = RecordDict
 

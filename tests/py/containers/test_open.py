@@ -11,7 +11,7 @@ import launching
 import numpy as np
 import pytest
 import waiting
-from ref import reader, writer
+from ref import reader
 from ref import writer as w
 
 import recstore
@@ -118,16 +118,16 @@ def test_a_folder_that_cannot_be_written(path):
 def test_a_save_removes_the_files_of_killed_saves(tmp_path, monkeypatch, named):
     monkeypatch.chdir(tmp_path)
     names = [f".recstore-{n:016x}.tmp" for n in range(4)]
-    old, young, linked, folder = (tmp_path / name for name in names)
+    old, young, link, folder = (tmp_path / name for name in names)
     others = [
         tmp_path / name
         for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")
     ]
     for file in (old, young, *others):
         file.write_bytes(b"left over")
-    linked.symlink_to(tmp_path / "nowhere")
+    link.symlink_to(tmp_path / "nowhere")
     folder.mkdir()
-    for entry in (old, linked, folder, *others):
+    for entry in (old, link, folder, *others):
         os.utime(entry, (1, 1), follow_symlinks=False)
     RecordList([1]).save("x.rec" if named == "alone" else tmp_path / "x.rec")
     assert not old.exists()
@@ -200,7 +200,7 @@ def test_every_bit_of_the_header(path):
 def test_an_invalid_header_with_a_valid_checksum(path, offset, value, error, code):
     data = bytearray(path.read_bytes())
     data[offset : offset + len(value)] = value
-    path.write_bytes(writer.reseal(data))
+    path.write_bytes(w.reseal(data))
     pytest.raises(error, lambda: recstore.open(path)).match(f"RS_E_FMT_{code}")
 
 
@@ -208,7 +208,7 @@ def test_a_later_version_that_this_reader_can_read(path):
     """The file has a higher version with our reader_version, and unknown optional features."""
     data = bytearray(path.read_bytes())
     data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
-    path.write_bytes(writer.reseal(data))
+    path.write_bytes(w.reseal(data))
     with recstore.open(path, verify="full") as x:
         assert equal(x, RECORDS)
 
@@ -236,7 +236,7 @@ def test_limits(path):
         assert len(x) == 303
     data = bytearray(path.read_bytes())
     data[88:104] = struct.pack("<QQ", 1 << 40, 1 << 40)
-    path.write_bytes(writer.reseal(data))
+    path.write_bytes(w.reseal(data))
     with recstore.open(path, limits=(1 << 41, 1 << 41)) as x:
         assert equal(x, RECORDS)
 
@@ -330,7 +330,6 @@ from recstore import RecordDict, RecordList
 from recstore._core import native
 signal.signal(signal.SIGINT, signal.default_int_handler)
 x = [RecordList(range(10)), RecordList(range(10))[2:], RecordDict({1: 2}), RecordDict({1: 2, 3: 4}).select([3])][int(sys.argv[2])]
-publish = native.publish_file
 def interrupted(*args):
     signal.raise_signal(signal.SIGINT)  # as if it came during the write, in C
 native.publish_file = interrupted

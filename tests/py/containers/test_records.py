@@ -228,7 +228,7 @@ def test_repr(letters):
 
 
 def test_the_repr_of_the_same_records_is_the_same(tmp_path):
-    """Grain compares the repr when a run resumes. It is the same for any backing, level, file or view."""
+    """Grain compares the repr when a run resumes, so no backing, compression, file or view changes it."""
     rows = [{"i": i} for i in range(20)]
     with RecordList(rows) as x, RecordList(rows, backing="dir") as y, RecordList(rows, compression="none") as z:
         x.save(tmp_path / "x")
@@ -404,7 +404,7 @@ _running = None
 
 
 class Exhausting:
-    """Unpickled, it exhausts the iterator that reads it."""
+    """An object whose unpickling exhausts the iterator that reads it."""
 
     def __reduce__(self):
         return exhaust, ()

@@ -9,12 +9,12 @@ from recstore import RecordList
 
 seq_tests = pytest.importorskip("test.seq_tests", reason="this interpreter comes without its test suite")
 
-# Tests that do not apply, with the reason. Their other parts run below, under the same name.
+# Tests with a part that does not apply, and why. Their other parts run below, under the same name.
 CANNOT_APPLY = {
     "test_contains_fake": "stores objects whose == is always or never true, which are not values",
     "test_contains_order": "stores an object whose == raises",
 }
-# Tests that apply in part: they run with other values.
+# Tests that run with other values, and why.
 ADAPTED = {
     "test_count": "stores the same objects as test_contains_fake",
     "test_index": "as test_count",
@@ -85,7 +85,7 @@ class RecordListTest(seq_tests.CommonTest):
 
 
 class ViewTest(seq_tests.CommonTest):
-    """The same for a view of three stores, sliced and reversed twice. Tests that subclass or pickle the type are above."""
+    """Tests a view of three stores, sliced and reversed twice. Only RecordListTest subclasses or pickles the type."""
 
     def setUp(self):
         def make(records=(), **options):
@@ -94,7 +94,7 @@ class ViewTest(seq_tests.CommonTest):
 
         self.type2test = make
 
-    # They subclass the type, but calling the type of a view gives a list.
+    # These tests subclass the type, but calling the type of a view gives a list.
     test_addmul = test_getitemoverwriteiter = test_free_after_iterating = None
 
     def test_mul(self):  # from Python 3.14 on, CPython's test subclasses the type
@@ -119,5 +119,5 @@ def test_only_these_are_skipped():
     assert result.wasSuccessful() and result.testsRun >= 18
     skipped = {case._testMethodName: reason for case, reason in result.skipped}
     assert skipped == CANNOT_APPLY
-    ours = {name for name in vars(RecordListTest) if name.startswith("test_")}
-    assert ours == {*CANNOT_APPLY, *ADAPTED}, "every changed test is named and explained"
+    own_tests = {name for name in vars(RecordListTest) if name.startswith("test_")}
+    assert own_tests == {*CANNOT_APPLY, *ADAPTED}, "every changed test is named and explained"

@@ -85,7 +85,7 @@ def test_shuffled(letters):
     assert letters.shuffled(3)[2:5] == letters.shuffled(3).to_list()[2:5]
     assert letters[:1].shuffled(1) == ["a"] and letters[:0].shuffled(1) == []
     assert letters.shuffled(np.int64(3)) == letters.shuffled(3)
-    assert "".join(letters.shuffled(0)) == "cdgfjiebha"  # the order is a promise, like a format
+    assert "".join(letters.shuffled(0)) == "cdgfjiebha"  # the order is guaranteed, like a file format
     for seed in (1.0, "1"):
         pytest.raises(TypeError, lambda: letters.shuffled(seed))
     for call in (letters.shuffled, lambda: letters.shuffled(None)):
@@ -106,7 +106,7 @@ def test_sorted_by():
     for reverse in (False, True):  # stable either way
         assert x.sorted_by("meta.k", reverse) == sorted(rows, key=lambda r: r["meta"]["k"], reverse=reverse)
         assert x.sorted_by(lambda r: r["meta"]["k"], reverse=reverse) == x.sorted_by(("meta", "k"), reverse)
-    assert x.sorted_by("a.b") == rows[::-1]  # a key with a dot in it is found as it is
+    assert x.sorted_by("a.b") == rows[::-1]  # the name of a key may contain a dot
     assert x[2:7].sorted_by("id")[::2] == sorted(rows[2:7], key=lambda r: r["id"])[::2]
     pytest.raises(KeyError, lambda: x.sorted_by("colour")).match("record 0 has no field 'colour'")
     pytest.raises(KeyError, lambda: x.sorted_by("meta.k.z")).match("record 0 has no field 'meta.k.z'")
@@ -199,10 +199,10 @@ def test_addition_keeps_the_options_of_the_first(monkeypatch):
 
 
 def test_addition(letters):
-    more = RecordList([1, 2])
-    both = letters + more
-    assert type(both) is RecordView and both == LETTERS + [1, 2] and len(both.segments) == 2
-    assert (both + both)[5:15] == (LETTERS + [1, 2] + LETTERS)[5:15]
+    numbers = RecordList([1, 2])
+    joined = letters + numbers
+    assert type(joined) is RecordView and joined == LETTERS + [1, 2] and len(joined.segments) == 2
+    assert (joined + joined)[5:15] == (LETTERS + [1, 2] + LETTERS)[5:15]
     encoded = letters + [1, {"a": 2}]
     assert type(encoded) is RecordView and encoded == [*LETTERS, 1, {"a": 2}]
     assert letters + [] == LETTERS and (letters + []).segments == letters.segments
@@ -210,7 +210,7 @@ def test_addition(letters):
     assert type(plain) is list and plain == [0, *LETTERS]
     x = letters
     x += [1]
-    x += more
+    x += numbers
     assert x == [*LETTERS, 1, 1, 2] and letters == LETTERS
     target = [0]
     target += letters
@@ -220,7 +220,7 @@ def test_addition(letters):
     with pytest.raises(TypeError, match=r'can only concatenate list or RecordList \(not "tuple"\) to RecordList'):
         letters + (1,)
     pytest.raises(recstore.errors.EncodeError, lambda: letters + [object()])
-    assert (np.array([1, 2]) + more).tolist() == [2, 4] == (more + np.array([1, 2])).tolist()
+    assert (np.array([1, 2]) + numbers).tolist() == [2, 4] == (numbers + np.array([1, 2])).tolist()
 
 
 def test_multiplication(letters):
@@ -267,9 +267,9 @@ def test_views_of_fields_stay_views_of_fields():
 def test_array():
     for rows in ([1, 2, 3], [[1.5, 2], [3, 4]], ["a", "bc"], [{"a": 1}], []):
         x = RecordList(rows)
-        ours, theirs = np.array(x), np.array(rows)
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape and ours.tolist() == theirs.tolist()
-        assert np.asarray(x[::-1]).tolist() == theirs[::-1].tolist()
+        got, expected = np.array(x), np.array(rows)
+        assert got.dtype == expected.dtype and got.shape == expected.shape and got.tolist() == expected.tolist()
+        assert np.asarray(x[::-1]).tolist() == expected[::-1].tolist()
     x = RecordList([1, 2])
     assert np.asarray(x, dtype="f4").dtype == np.float32 and np.array(x, copy=True).tolist() == [1, 2]
     pytest.raises(ValueError, lambda: np.array(x, copy=False)).match("copy")
@@ -282,28 +282,28 @@ def test_array():
 
 def test_several_stores():
     x, y = RecordList([1, 2]), RecordList([{"a": "b"}])
-    both = x[::-1] + y
-    assert both.nbytes == x.nbytes + y.nbytes and (both + both).nbytes == both.nbytes
-    assert both.segment is None and len(both.segments) == 2
-    assert repr(both) == "<RecordList: 3 records>"
-    info = both.info()
-    assert (info.records, info.nbytes, [s.records for s in info.stores]) == (3, both.nbytes, [2, 1])
+    joined = x[::-1] + y
+    assert joined.nbytes == x.nbytes + y.nbytes and (joined + joined).nbytes == joined.nbytes
+    assert joined.segment is None and len(joined.segments) == 2
+    assert repr(joined) == "<RecordList: 3 records>"
+    info = joined.info()
+    assert (info.records, info.nbytes, [s.records for s in info.stores]) == (3, joined.nbytes, [2, 1])
     assert "3 records of 2 stores" in str(info)
-    both.close()
-    assert x.closed and y.closed and both.closed and "closed" in repr(both)
+    joined.close()
+    assert x.closed and y.closed and joined.closed and "closed" in repr(joined)
     for read in (
-        lambda: both[0], lambda: both + both, lambda: both * 2, lambda: both.shuffled(1), lambda: both[[0]],
-        lambda: both.nbytes
+        lambda: joined[0], lambda: joined + joined, lambda: joined * 2, lambda: joined.shuffled(1), lambda: joined[[0]],
+        lambda: joined.nbytes
     ):  # fmt: skip
         pytest.raises(recstore.errors.ClosedError, read)
 
 
 def test_one_of_several_stores_closed():
     x, y = RecordList([1, 2]), RecordList([3])
-    both = x + y
+    joined = x + y
     y.close()
-    assert both.closed and both[0] == 1
-    pytest.raises(recstore.errors.ClosedError, lambda: both[2])
+    assert joined.closed and joined[0] == 1
+    pytest.raises(recstore.errors.ClosedError, lambda: joined[2])
 
 
 def test_an_empty_view_keeps_its_store(letters):

@@ -1,6 +1,5 @@
 """arrays="view": arrays over the shared bytes keep the mapping alive and block close()."""
 
-import ctypes
 import gc
 import multiprocessing
 import os
@@ -67,12 +66,12 @@ def test_views_are_counted():
 
 def test_a_view_over_two_stores_closes_both_or_none():
     x, y = RecordList(range(3)), RecordList([np.arange(1000.0)], arrays="view")
-    both = x + y
-    array = both[3]
-    pytest.raises(BusyError, lambda: both.close()).match("1 array")
-    assert not x.closed and not y.closed and both[0] == 0
+    joined = x + y
+    array = joined[3]
+    pytest.raises(BusyError, lambda: joined.close()).match("1 array")
+    assert not x.closed and not y.closed and joined[0] == 0
     del array
-    both.close()
+    joined.close()
     assert x.closed and y.closed
 
 
@@ -127,7 +126,7 @@ def test_tensors_are_copies_under_views():
         assert x.segment.exported == 0
 
 
-def test_arrays_is_checked(tmp_path):
+def test_the_arrays_option_is_checked(tmp_path):
     with pytest.raises(ValueError, match=r"""^arrays is "copy" or "view", not 'map'$"""):
         RecordList([], arrays="map")
     RecordList([]).save(tmp_path / "x.rec")
@@ -136,7 +135,7 @@ def test_arrays_is_checked(tmp_path):
 
 
 def test_close_while_another_thread_reads():
-    """An array from a running call keeps the bytes; the close completes when it is gone."""
+    """An array that a running call returns keeps the bytes; a close after the array is gone succeeds."""
     for _ in range(20):
         x = RecordList([np.full(5000, float(i)) for i in range(64)], arrays="view")
         kept = []
@@ -176,7 +175,7 @@ def test_views_in_workers(method, monkeypatch):
 
 
 def test_exit_with_views_alive(tmp_path):
-    """The file of a directory segment is gone after the process, even if arrays are alive at exit."""
+    """A process removes the file of a directory segment when it exits, even if arrays are still alive."""
     code = """if True:
         import numpy as np, recstore
         x = recstore.RecordList([np.arange(1000.0)], arrays="view", backing="dir")
@@ -192,4 +191,3 @@ def test_leases_cannot_be_made():
     from recstore._core import native
 
     pytest.raises(TypeError, lambda: native.Lease())
-    assert ctypes.sizeof(ctypes.c_void_p) == 8

@@ -11,8 +11,8 @@ pytestmark = [pytest.mark.slow, interpreters.measures_memory]
 
 LIMIT_BYTES = 64_000_000
 
-# Records that take much build memory for their bytes: many fields of text, whose values partly repeat,
-# so that each field has a dictionary or a symbol table.
+# Records whose build takes much memory for their size: they have many fields of text whose values partly repeat,
+# so each field has a dictionary or a symbol table.
 PROGRAM = """
 import gc, random, sys
 from recstore import RecordList
@@ -56,7 +56,7 @@ print(process_memory.peak_rss() - before, store.nbytes)
 def test_a_build_of_large_records_takes_at_most_64_mb_beyond_the_store(kind, count, threads):
     done = waiting.python("-c", PROGRAM, kind, str(count), str(threads), cwd="/")
     if done.returncode == 77:
-        pytest.skip("the system keeps the peak of the RSS")
+        pytest.skip("the system cannot reset the peak RSS")
     assert done.returncode == 0, done.stderr
     # The builder writes its segment without mapping it, so the RSS does not include the store.
     peak, store = map(int, done.stdout.split())

@@ -49,7 +49,7 @@ def test_blocks_that_are_alike_share_a_tree():
     with RecordList({"id": i % 1000, "name": "n" * (i % 4)} for i in range(4 * BLOCK)) as x:
         info = x.info()
         assert info.blocks == 4 and [n for n, _, _ in info.trees] == [4 * BLOCK]
-        # Besides this tree, only entries of tables have trees.
+        # The other trees describe the entries of tables.
         assert len(x.segment.trees()) == 1 + sum(table.root is not None for table in info.tables)
 
 
@@ -73,7 +73,7 @@ def test_one_record_of_70_megabytes(tmp_path):
 
 
 def test_arrays_close_blocks_and_split_groups(tmp_path):
-    """300 kB each: a block closes after 16 MiB, before its group of 64 is full."""
+    """Each record has 300 kB: a block closes after 16 MiB, before its group of 64 is full."""
     base = np.arange(37_500.0)
     with RecordList({"i": i, "a": base + i} for i in range(1000)) as x:
         sizes = [n for _, n in blocks_of(x)]
@@ -87,7 +87,7 @@ def test_arrays_close_blocks_and_split_groups(tmp_path):
 
 
 def test_groups_that_span_many_blocks(tmp_path):
-    """A large record ends its block: a search goes on from the first block of a group."""
+    """A large record ends its block, so a lookup may go on from the first block of a group to later ones."""
     big, small = bytes(17 << 20), {"s": 1}
     records = [big, small, big, big, small, small, "x"]
     with RecordList(records) as x:
@@ -108,7 +108,7 @@ def test_compression_changes_no_value(records):
         assert all(len(tree) == 1 for tree in none.segment.trees())
 
 
-def test_a_tree_is_smaller_than_self_describing():
+def test_a_tree_is_smaller_than_self_describing_records():
     records = [{"id": i, "label": i % 10, "ok": i % 2 == 0, "x": 0.1 * i} for i in range(20_000)]
     with RecordList(records) as auto, RecordList(records, compression="none") as none:
         assert auto.nbytes < none.nbytes / 2.5

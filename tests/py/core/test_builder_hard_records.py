@@ -38,8 +38,8 @@ def test_languages_in_order_and_then_mixed(compression):
     random.Random(7).shuffle(mixed)
     alone = {language: size(part, compression) for language, part in parts.items()}
     together = size([sentence for part in parts.values() for sentence in part] + mixed, compression)
-    blocks_of_their_own = sum(alone.values()) + size(mixed, compression)
-    assert together <= 1.02 * blocks_of_their_own
+    separate_bytes = sum(alone.values()) + size(mixed, compression)
+    assert together <= 1.02 * separate_bytes
     if compression != "fast":  # "fast" makes no symbol tables
         assert together < size([sentence for part in parts.values() for sentence in part] + mixed, "none") / 2
 
@@ -69,7 +69,7 @@ def test_a_million_empty_records(compression, empty):
         assert len(x) == 1_000_000 and x[999_999] == empty and x[500_000:500_010] == [empty] * 10
         assert x.count(empty) == 1_000_000
         if compression != "none":
-            assert x.nbytes < 200_000  # a fifth of a byte each, and the size of an empty store
+            assert x.nbytes < 200_000  # a fifth of a byte per record, including the fixed size of a store
 
 
 def available():

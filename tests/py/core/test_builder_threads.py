@@ -24,7 +24,7 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="co
 
 def native_threads(limit=None):
     """Returns the number of threads that Python did not start. A joined thread may stay in /proc for a moment, so this
-    waits until there are at most `limit`."""
+    waits up to LIMIT_S for the number to fall to `limit`."""
     end = time.monotonic() + waiting.LIMIT_S
     while True:
         n = len(set(map(int, os.listdir("/proc/self/task"))) - {thread.native_id for thread in threading.enumerate()})
@@ -75,7 +75,7 @@ def test_giant_records_between_full_blocks():
 
 @needs_proc
 def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
-    before, of_python, seen = native_threads(), threading.active_count(), []
+    before, python_threads, seen = native_threads(), threading.active_count(), []
 
     def records(n):
         yield from range(n)
@@ -86,7 +86,7 @@ def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
     RecordList(records(3 * BLOCK)).close()
     RecordDict((i, i) for i in records(2 * BLOCK)).close()
     assert native_threads(before) <= before
-    assert threading.active_count() <= of_python
+    assert threading.active_count() <= python_threads
 
 
 class Broke(Exception):
@@ -259,7 +259,7 @@ print(peak() - before)
     if not os.path.exists("/proc/self/status"):
         pytest.skip("no /proc")
     done = waiting.python("-c", code, cwd="/", check=True)
-    assert int(done.stdout) < 64 << 10, "kB above what was there before"
+    assert int(done.stdout) < 64 << 10, "the peak grew by this number of kB"
 
 
 def private_bytes():

@@ -1,4 +1,4 @@
-"""`compression=`: its levels, and builds without some nodes."""
+"""The levels of `compression=`, and builds without some kinds of nodes."""
 
 import datetime
 import hashlib
@@ -30,7 +30,7 @@ RECORDS = [{
 
 
 def kinds_in(segment):
-    """The kinds of all nodes of all trees of a segment."""
+    """Returns the kinds of all nodes in all trees of a segment."""
     return {native.node_name(node[0]) for tree in segment.trees() for node in tree}
 
 

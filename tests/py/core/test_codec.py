@@ -1,5 +1,5 @@
-"""Round trips of every type of value at its edges: alone, beside others, many alike (so that a tree describes them),
-and self-describing."""
+"""Round trips of edge values of every type: alone, beside other values, repeated (so that a tree describes them), and
+self-describing."""
 
 import itertools
 import math
@@ -59,7 +59,7 @@ def test_all_beside_each_other(compression):
 
 @pytest.mark.parametrize("value", ALL, ids=name)
 def test_many_in_a_struct(value):
-    """Repeated, and in turn with another value and None: const, typed and union nodes."""
+    """The value repeats, or alternates with another value and None: const, typed and union nodes."""
     others = next(
         (kind for kind in (INTEGERS, FLOATS, STRINGS[:20], BYTES[:4], CONTAINERS) if type(value) is type(kind[0])),
         ALL[:3],
@@ -208,7 +208,7 @@ def test_keys_of_any_values_are_made_once():
 
 
 def test_keys_beyond_the_cache_and_alike_at_both_ends():
-    # The cache hashes eight bytes at each end: keys that differ in the middle collide, and there are more than it holds.
+    # The cache hashes eight bytes at each end: keys that differ in the middle collide. It holds fewer keys than these.
     records = [{f"beginning {i:03d} the long end": i, f"{i}": -i, f"\xe9{i:05d}": i} for i in range(2000)]
     with RecordList([records, records[::-1]], compression="none") as x:
         for _ in range(2):
@@ -223,11 +223,11 @@ def test_dicts_of_any_size_keep_their_order():
                 for got, put in zip(x, records, strict=True):
                     assert got == put and list(got) == list(put)
                     got["more"] = 1
-                assert x[5] == records[5], "a record of its own"
+                assert x[5] == records[5], "each read makes a new record"
 
 
 def test_the_trees_of_a_store_share_their_objects():
-    """A store has a tree for each block; the cache of the keys of `any` values alone took 4 KiB in each."""
+    """The trees of a store, one per block, share the cache of the keys of `any` values, which takes 4 KiB."""
     draw = random.Random(1)
     rare = ["odd", 2.5, b"c", None, 2**70]
     block = 65_536

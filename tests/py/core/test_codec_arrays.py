@@ -23,7 +23,7 @@ def there_and_back(records, **options):
 
 
 def filled(dtype, shape):
-    """Returns an array of different values that its dtype allows."""
+    """Returns an array of `shape` with various values that `dtype` allows."""
     dtype = np.dtype(dtype)
     n = int(np.prod(shape, dtype=int))
     if dtype.kind == "U":
@@ -90,8 +90,8 @@ def test_arrays_are_writable_and_the_callers_own():
         assert a.flags.writeable and a.flags.owndata and b.flags.writeable
         a[:], b[:] = -1, -1
         assert np.array_equal(x[0][0], big) and np.array_equal(x[0][1], small)
-    assert a.sum() == -1000  # outlives the store
-    same_shape = [np.zeros(3)] * 100  # a const of arrays would be shared
+    assert a.sum() == -1000  # the array outlives the store
+    same_shape = [np.zeros(3)] * 100  # a const node would share one array
     with RecordList(same_shape) as x:
         x[0][:] = 9
         assert x[0].tolist() == [0, 0, 0]

@@ -41,7 +41,7 @@ def ragged(request):
         yield x
 
 
-def listed(array):
+def as_list(array):
     return array.tolist()
 
 
@@ -57,12 +57,12 @@ def test_rows_of_one_size(rows, order):
     chosen = RECORDS if indices is None else [RECORDS[i] for i in indices]
     for name in FIXED_FIELDS:
         got = rows.field(name).to_numpy(indices)
-        assert listed(got) == [list(r[name]) if name == "pair" else r[name] for r in chosen], name
+        assert as_list(got) == [list(r[name]) if name == "pair" else r[name] for r in chosen], name
         assert got.flags.writeable and got.dtype == np.array([r[name] for r in RECORDS]).dtype
     for name in ("k", "x"):
-        assert listed(rows.field(("m", name)).to_numpy(indices)) == [r["m"][name] for r in chosen]
-    assert listed(rows.field(("box", -1)).to_numpy(indices)) == [r["box"][3] for r in chosen]
-    assert listed(rows.field("m.x").to_numpy(indices)) == [r["m"]["x"] for r in chosen]
+        assert as_list(rows.field(("m", name)).to_numpy(indices)) == [r["m"][name] for r in chosen]
+    assert as_list(rows.field(("box", -1)).to_numpy(indices)) == [r["box"][3] for r in chosen]
+    assert as_list(rows.field("m.x").to_numpy(indices)) == [r["m"]["x"] for r in chosen]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -75,10 +75,11 @@ def test_rows_of_any_size(ragged, order):
         assert values.dtype == {"ids": np.int64, "w": np.float64, "flags": np.bool_}[name] and offsets.dtype == np.int64
     for path in ("name", "m.t"):
         got = ragged.field(path).to_numpy(indices)
-        assert listed(got) == [r["name"] if path == "name" else r["m"]["t"] for r in chosen]
-    assert listed(ragged.field("m.k").to_numpy(indices)) == [r["m"]["k"] for r in chosen]
-    assert listed(ragged.field("late", default=-1).to_numpy(indices)) == [r.get("late", -1) for r in chosen]
-    assert listed(ragged.field("late", default="none").field("x", default=2.5).to_numpy(indices)) == [2.5] * len(chosen)
+        assert as_list(got) == [r["name"] if path == "name" else r["m"]["t"] for r in chosen]
+    assert as_list(ragged.field("m.k").to_numpy(indices)) == [r["m"]["k"] for r in chosen]
+    assert as_list(ragged.field("late", default=-1).to_numpy(indices)) == [r.get("late", -1) for r in chosen]
+    view = ragged.field("late", default="none").field("x", default=2.5)
+    assert as_list(view.to_numpy(indices)) == [2.5] * len(chosen)
 
 
 VIEWS = {
@@ -92,23 +93,23 @@ VIEWS = {
 def test_views(ragged, view):
     x = VIEWS[view](ragged)
     expected = list(x)
-    assert listed(x.field("id").to_numpy()) == [r["id"] for r in expected]
-    assert listed(x.field("name").to_numpy()) == [r["name"] for r in expected]
+    assert as_list(x.field("id").to_numpy()) == [r["id"] for r in expected]
+    assert as_list(x.field("name").to_numpy()) == [r["name"] for r in expected]
     values, offsets = x.field("w").to_numpy(ragged=True)
     assert [values[a:b].tolist() for a, b in zip(offsets, offsets[1:])] == [r["w"] for r in expected]
     if expected:
-        assert listed(x.field("m.k").to_numpy([-1, 0])) == [expected[-1]["m"]["k"], expected[0]["m"]["k"]]
+        assert as_list(x.field("m.k").to_numpy([-1, 0])) == [expected[-1]["m"]["k"], expected[0]["m"]["k"]]
 
 
 def test_records_of_several_stores_and_of_mappings(ragged):
     with recstore.RecordList(RAGGED[:100]) as y, recstore.RecordDict({f"k{i}": r for i, r in enumerate(RAGGED)}) as d:
-        both = ragged[2900:] + y
-        assert listed(both.field("id").to_numpy()) == [*range(2900, 3000), *range(100)]
-        assert listed(both.field("name").to_numpy([150, 3])) == [RAGGED[50]["name"], RAGGED[2903]["name"]]
+        joined = ragged[2900:] + y
+        assert as_list(joined.field("id").to_numpy()) == [*range(2900, 3000), *range(100)]
+        assert as_list(joined.field("name").to_numpy([150, 3])) == [RAGGED[50]["name"], RAGGED[2903]["name"]]
         values = recstore.RecordList(d.values())
-        assert listed(values.field("id").to_numpy()) == list(range(3000))
+        assert as_list(values.field("id").to_numpy()) == list(range(3000))
         with recstore.RecordDict({f"k{i}": i / 7 for i in range(500)}) as numbers:
-            assert listed(np.asarray(numbers.values())) == [i / 7 for i in range(500)]
+            assert as_list(np.asarray(numbers.values())) == [i / 7 for i in range(500)]
             assert np.array_equal(np.asarray(numbers), np.array(list(numbers)))
 
 
@@ -124,7 +125,7 @@ def test_texts(texts, compression):
     texts = texts * (1 if len(texts) < 5 else 400)
     with recstore.RecordList([{"t": t, "i": i} for i, t in enumerate(texts)], compression=compression) as x:
         got = x.field("t").to_numpy()
-        assert got.dtype == columns.from_values(texts, None, None).dtype and listed(got) == texts
+        assert got.dtype == columns.from_values(texts, None, None).dtype and as_list(got) == texts
     with recstore.RecordList(texts, compression=compression) as x:
         if max(map(len, texts)) < 10_000:
             assert np.array_equal(np.asarray(x), np.array(texts)) and np.asarray(x).dtype == np.array(texts).dtype
@@ -134,9 +135,9 @@ def test_texts_with_an_old_numpy(monkeypatch):
     with recstore.RecordList(["é", "b"] * 50) as x:
         view = recstore.RecordList([{"t": t} for t in x]).field("t")
         monkeypatch.setattr(columns, "_takes_utf8", lambda: False)
-        assert listed(view.to_numpy()) == ["é", "b"] * 50
+        assert as_list(view.to_numpy()) == ["é", "b"] * 50
         monkeypatch.setattr(columns, "_string_dtype", lambda: None)
-        assert view.to_numpy().dtype == object and listed(view.to_numpy()) == ["é", "b"] * 50
+        assert view.to_numpy().dtype == object and as_list(view.to_numpy()) == ["é", "b"] * 50
 
 
 # ---- As numpy does ---------------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def test_texts_with_an_old_numpy(monkeypatch):
     [1, 2], [True, False], [True, 2], [1, 2.5], [2**63], [-1, 2**63], ["a", "bcd"], [""], [[1, 2], [3, 4]], [(1, 2.5)], [[True], [2]], [[], []], [None, 1],
     ["a", 1], [b"a"], [{"a": 1}], [["a", "b"]], [np.float32(1)], [np.arange(3)] * 2, [[[1]], [[2]]], [1e308, 2**62], [2**53 + 1, 0.5]], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("dtype", [None, object, "f2", "f4", "f8", int, "u1"])
-def test_asarray_matches_that_of_the_list(values, dtype, compression):
+def test_asarray_matches_asarray_of_the_list(values, dtype, compression):
     def array_or_error(source):
         try:
             with np.errstate(over="ignore"):
@@ -156,11 +157,15 @@ def test_asarray_matches_that_of_the_list(values, dtype, compression):
             return type(e)
 
     with recstore.RecordList(values * 3, compression=compression) as x:
-        ours, theirs = array_or_error(x), array_or_error(values * 3)
-    if isinstance(theirs, type):
-        assert ours is theirs
+        got, expected = array_or_error(x), array_or_error(values * 3)
+    if isinstance(expected, type):
+        assert got is expected
     else:
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape and repr(listed(ours)) == repr(listed(theirs))
+        assert (
+            got.dtype == expected.dtype
+            and got.shape == expected.shape
+            and repr(as_list(got)) == repr(as_list(expected))
+        )
 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------------
@@ -269,7 +274,7 @@ def test_several_blocks_need_a_copy():
             shared = native.column_view(part.field("x"))
             assert (shared is not None) == fits
             got = part.field("x").to_numpy(copy=None)
-            assert got.flags.writeable != fits and listed(got) == list(part.field("x"))
+            assert got.flags.writeable != fits and as_list(got) == list(part.field("x"))
             del shared, got
 
 

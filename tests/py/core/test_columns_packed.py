@@ -131,8 +131,8 @@ def test_keys_that_records_lack(x):
     ]
     for name in ("late", "nest.sub.n"):
         pytest.raises(KeyError, lambda: x.field(name).to_numpy()).match("record 0 has no field")
-    have = [i for i, r in enumerate(RECORDS) if "late" in r]
-    assert x.field("late").to_numpy(have).tolist() == [RECORDS[i]["late"] for i in have]
+    with_late = [i for i, r in enumerate(RECORDS) if "late" in r]
+    assert x.field("late").to_numpy(with_late).tolist() == [RECORDS[i]["late"] for i in with_late]
 
 
 def test_whole_records():

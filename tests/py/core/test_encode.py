@@ -63,7 +63,7 @@ def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
 
 def segments(records):
     """Yields the bytes of two segments with the same records. One builder counts while writing; the other scans the
-    records, as it scans those of other processes."""
+    records, as it scans records from other processes."""
     counted, scanned = native.Builder("anonymous"), native.Builder("anonymous")
     counted.extend(records)
     parcels = native.ListEncoder(counted.settings)
@@ -86,7 +86,7 @@ def assert_counted_as_scanned(records):
 
 
 def assert_pairs_counted_as_scanned(pairs):
-    """The same for the values of a mapping."""
+    """Asserts that mappings of `pairs` have equal headers, whether their values are counted or scanned."""
     counted, scanned = native.MappingBuilder("anonymous"), native.MappingBuilder("anonymous")
     counted.extend(pairs)
     parcels = native.PairEncoder(scanned.settings, scanned.hashes.seed)
@@ -104,11 +104,11 @@ def assert_pairs_counted_as_scanned(pairs):
 
 
 def fresh(key):
-    """Returns an equal str, another object if it has two or more characters, as parsers make for each record."""
+    """Returns an equal str, as parsers make one for each record: a new object if it has two or more characters."""
     return (key + "-")[:-1]
 
 
-LONG = "k" * 63  # with its head one byte longer than a cached key
+LONG = "k" * 63  # with its head one byte longer than the encoder keeps
 KEY_SETS = {
     "one key set": [{"a": 1, "b": 2}] * 3,
     "the keys are new objects": [{fresh("alpha"): 1, fresh("beta"): {fresh("gamma"): i}} for i in range(9)],

@@ -1,4 +1,4 @@
-"""native.Gather by hand: each form once, refusals and their messages, threads, closing, damaged bytes. Random
+"""native.Gather on chosen batches: each form, refusals and their messages, threads, closing, damaged bytes. Random
 batches against an oracle are in tests/prop/test_gather.py."""
 
 import threading
@@ -322,7 +322,7 @@ INTEGERS = [np.dtype(f"{sign}{size}") for sign in "iu" for size in (1, 2, 4, 8)]
 @pytest.mark.parametrize("big_endian", [False, True], ids=["little", "big"])
 @pytest.mark.parametrize("stored", INTEGERS, ids=str)
 def test_integers_at_the_ends_of_each_dtype(stored, big_endian):
-    """Arrays of each dtype as each dtype: the same number or an error, never a number that wrapped around."""
+    """A number stored with one dtype and read as another gives the same number or an error, and never wraps around."""
     ends = {bound for dtype in INTEGERS for bound in (np.iinfo(dtype).min, np.iinfo(dtype).max)}
     ends |= {end + 1 for end in ends} | {end - 1 for end in ends}
     values = sorted(end for end in ends if np.iinfo(stored).min <= end <= np.iinfo(stored).max)
@@ -364,7 +364,7 @@ ALL = [
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_damaged_records(tmp_path, compression):
-    """Bytes changed at random: a batch, or an error with a message."""
+    """A read of bytes changed at random returns a batch, or raises an error with a message."""
     path = tmp_path / "x.recs"
     with recstore.RecordList(map(record, range(200)), compression=compression) as x:
         x.save(path)
@@ -397,7 +397,7 @@ def test_corrupt_errors_name_field_and_record(tmp_path):
         x.save(path)
     raw = bytearray(path.read_bytes())
     at = raw.index(b"\x09\x01b", 4096 + 200)
-    raw[at + 3] = 6  # the tag of an int of 8 bytes, which are not there
+    raw[at + 3] = 6  # the tag of an 8-byte int, whose bytes are missing
     path.write_bytes(raw)
     with recstore.open(path) as x, pytest.raises(recstore.Error, match=r"'b' of record \d+: .*x.recs"):
         read_one(x, range(60), "b", "values")

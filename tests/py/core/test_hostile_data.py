@@ -1,5 +1,5 @@
 """Data that compression nearly fits: it comes back exactly, in value, type and bits, the
-deep check passes, and it takes at most a tenth and PER_STORE bytes more than the plain encoding."""
+deep check passes, and it takes at most PER_STORE bytes more than 1.1 times the plain encoding."""
 
 import datetime
 import itertools
@@ -35,7 +35,7 @@ def rng(name):
 
 
 def now_and_then(plain, odd, step):
-    """`plain`, with a value of `odd` in every `step`-th place."""
+    """Returns `plain`, with a value of `odd` in every `step`-th place."""
     turns = itertools.cycle(odd)
     return [next(turns) if i % step == step - 1 else value for i, value in enumerate(plain)]
 
@@ -241,7 +241,7 @@ def near_duplicates():
 
 
 def types_by_block():
-    """Each of the five blocks is of another type under the same key."""
+    """Each of the five blocks has values of another type under the same key."""
     n = 65536
     makers = [lambda i: i, lambda i: str(i % 1000), lambda i: i / 8, lambda i: [i % 5], lambda i: None]
     return [{"v": makers[i // n](i), "k": i // n % 2} for i in range(4 * n + 300)]
@@ -413,7 +413,7 @@ def test_keys_of_many_blocks():
 
 
 def test_lists_of_dicts_with_mostly_absent_keys():
-    """As rows of one struct, the dicts would take a thousand times their bytes."""
+    """As rows of one struct, the dicts would take many times their bytes."""
     draw = random.Random(7)
     records = [
         {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]}

@@ -20,8 +20,8 @@ def result(call):
 
 
 @pytest.fixture(params=["list", "view", "field", "keys", "values", "items"])
-def indexed(request):
-    """A sequence, an equal list, and a value in it."""
+def case(request):
+    """A sequence, an equal list, and a value in both."""
     with RecordList(VALUES) as x, RecordList([{"a": v} for v in VALUES]) as y, RecordDict(enumerate(VALUES)) as d:
         yield {
             "list": (x, VALUES, 1), "view": (x[1:], VALUES[1:], 1), "field": (y.field("a"), VALUES, 1),
@@ -31,13 +31,13 @@ def indexed(request):
 
 
 @pytest.mark.parametrize("bounds", WRONG, ids=str)
-def test_wrong_bounds(indexed, bounds):
-    ours, plain, value = indexed
+def test_wrong_bounds(case, bounds):
+    sequence, plain, value = case
     assert result(lambda: plain.index(value, *bounds)) is TypeError
-    assert result(lambda: ours.index(value, *bounds)) is TypeError
+    assert result(lambda: sequence.index(value, *bounds)) is TypeError
 
 
 @pytest.mark.parametrize("bounds", RIGHT, ids=str)
-def test_right_bounds(indexed, bounds):
-    ours, plain, value = indexed
-    assert result(lambda: ours.index(value, *bounds)) == result(lambda: plain.index(value, *bounds))
+def test_right_bounds(case, bounds):
+    sequence, plain, value = case
+    assert result(lambda: sequence.index(value, *bounds)) == result(lambda: plain.index(value, *bounds))

@@ -21,8 +21,8 @@ class Alarm(Exception):
 
 
 class Last:
-    """The last record of each store here. Python code makes its value, and runs the handler of any signal still
-    pending."""
+    """The last value in the lists and mappings here. Python code decodes it, and runs the handler of any signal that is
+    still pending."""
 
 
 def decode(_):
@@ -43,7 +43,7 @@ def interrupted():
         raise Alarm
 
     before = signal.signal(signal.SIGPROF, handler)
-    # A Python callback, such as a test library's, would run the handler, and its exception would be lost.
+    # A Python callback, such as a test library's, would run the handler, and the handler's exception would be lost.
     others, gc.callbacks[:] = gc.callbacks[:], [pins._after_collection]
     try:
         with pytest.raises(Alarm):

@@ -11,7 +11,7 @@ import recstore
 from recstore import RecordDict, RecordList
 
 
-def saved(records, path, **options):
+def saved_bytes(records, path, **options):
     with RecordList(records) as x:
         x.save(path, **options)
     return path.read_bytes()
@@ -35,7 +35,7 @@ def in_front(data):
 )
 def test_lists_of_medium_size_have_sections_within_the_header(n, is_used, tmp_path):
     records = numbers(n)
-    data = saved(records, tmp_path / "x.recs")
+    data = saved_bytes(records, tmp_path / "x.recs")
     assert bool(in_front(data)) == is_used
     if n <= 4000:
         assert reader.check(data) == records
@@ -48,7 +48,7 @@ def test_all_kinds_of_sections_find_their_place(tmp_path):
         {"a": f"text {i * i % 9973}", "b": i % 7, "c": i * 0x9E3779B97F4A7C15 % 2**60 if i % 9 else None}
         for i in range(5000)
     ]
-    data = saved(records, tmp_path / "x.recs")
+    data = saved_bytes(records, tmp_path / "x.recs")
     assert len(in_front(data)) >= 4
     assert reader.check(data) == records
     with recstore.open(tmp_path / "x.recs", verify="full") as x:
@@ -61,7 +61,7 @@ def test_all_kinds_of_sections_find_their_place(tmp_path):
 
 def test_a_saved_index_leaves_the_sections_within_the_header(tmp_path):
     records = [{"id": i, "v": v} for i, v in enumerate(numbers(4000))]
-    data = saved(records, tmp_path / "x.recs", index_by=["id"], group_by=["v"])
+    data = saved_bytes(records, tmp_path / "x.recs", index_by=["id"], group_by=["v"])
     assert in_front(data)
     with recstore.open(tmp_path / "x.recs", verify="full") as x:
         assert x.index_by("id")[3999] == records[3999]
@@ -90,7 +90,7 @@ def test_mappings_have_the_plain_layout(tmp_path):
 
 
 def test_a_change_within_the_header_is_found_on_opening(tmp_path):
-    data = bytearray(saved(numbers(4000), tmp_path / "x.recs"))
+    data = bytearray(saved_bytes(numbers(4000), tmp_path / "x.recs"))
     inside = [reader.Segment(bytes(data)).sections[kind].offset for kind in in_front(bytes(data))]
     for at in inside:
         changed = bytearray(data)
@@ -107,7 +107,7 @@ def labels(n, limit):
 @interpreters.keeps_values
 def test_entries_of_one_length_take_tables_of_rows(tmp_path):
     records = labels(20_000, 4001)
-    data = saved(records, tmp_path / "x.recs")
+    data = saved_bytes(records, tmp_path / "x.recs")
     segment = reader.Segment(data)
     tables = [segment.table(k).fields for k in range(segment.n_tables)]
     assert sum(f.index_width == 0 for f in tables) >= 3
@@ -120,7 +120,7 @@ def test_entries_of_one_length_take_tables_of_rows(tmp_path):
 
 def test_tables_of_rows_are_named_again_by_later_blocks(tmp_path):
     records = labels(70_000, 1999) + labels(70_000, 2501)
-    saved(records, tmp_path / "x.recs")
+    saved_bytes(records, tmp_path / "x.recs")
     with recstore.open(tmp_path / "x.recs", verify="full") as x:
         assert x.to_list() == records
         assert x.nbytes < 2.4 * len(records)

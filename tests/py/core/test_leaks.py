@@ -62,7 +62,7 @@ def test_nothing_leaks(tmp_path):
     gc.collect()
     before = counts()
     assert watch.growth(lambda: work(tmp_path / "x"), 20) == {}
-    # The count may be lower, if garbage of earlier tests is gone now.
+    # The counts may be lower if garbage of earlier tests is gone now.
     assert all(now <= was for now, was in zip(counts(), before))
 
 
@@ -92,7 +92,7 @@ def test_damaged_records_leak_nothing(tmp_path):
     assert sys.getallocatedblocks() - blocks < 60
 
 
-def test_reference_counts_of_what_is_shared():
+def test_reference_counts_of_shared_keys_and_constants():
     """All records share keys and immutable constants: decoding must neither lose nor gain references."""
     with RecordList([{"a key": i, "b": "constant text", "c": (1, 2), "d": 1.5} for i in range(100)]) as x:
         record = x[0]
@@ -145,7 +145,7 @@ def test_threads_build_at_once():
     assert all(stores[n] == [[n, i] for i in range(5000)] for n in range(4))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memfd seals are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="memfd seals need Linux")
 def test_the_memory_is_sealed():
     with RecordList([1], backing="anonymous") as x:
         assert x.segment.sealed

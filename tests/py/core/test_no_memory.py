@@ -1,5 +1,5 @@
-"""An allocation that fails raises an exception and leaves nothing open. `nox -s no_memory` tries every allocation;
-these tests try some of each kind."""
+"""An allocation that fails raises an exception and leaves nothing open. `nox -s no_memory` makes every allocation
+fail; these tests make some of each kind fail."""
 
 import os
 import pathlib
@@ -13,8 +13,8 @@ import waiting
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "no_memory" / "run.py"
 
 pytestmark = [
-    pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="its allocators call glibc's"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc for its allocators"),
+    pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the failing allocators call glibc's"),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc to compile the failing allocators"),
     pytest.mark.skipif("RECSTORE_SANITIZED" in os.environ, reason="the sanitizer has allocators of its own"),
 ]
 

@@ -1,5 +1,5 @@
 """The package reads decimals, packed ints, tables, strings of parts and optional values from segments that the reference
-writer makes: whole, field by field, and with false bytes."""
+writer makes, whole and field by field, and refuses wrong bytes."""
 
 import gc
 import sys
@@ -16,7 +16,7 @@ WORDS = ["the ", None, "a", "cat", "\xe9"]
 COLOURS = ["red", "green", "blue"]
 
 
-def opened(path, data, **options):
+def write_and_open(path, data, **options):
     path.write_bytes(data)
     return recstore.open(path, **options)
 
@@ -64,12 +64,12 @@ def boxes(number):
 def record(i):
     colour = picked(i % 3, COLOURS[i % 3])
     digits = f"{i * 37:06}"
-    number = boxes(i % 2)
+    licence = boxes(i % 2)
     return {
         "id": i, "score": w.ABSENT if i % 3 == 0 else i / 100, "colour": colour, "ring": [(i + 10 * k) / 10 for k in range(i % 30)],
         "ids": tuple(range(i % 20)), "caption": coded("the cat a\xe9 " * (i % 4) + "€"[: i % 1]),
         "file": w.Joined([None, digits, None, colour, None], f"img_{digits}.{colour.value.value}."), "sum": f"{i:07x}",
-        "number": f"{i + 7:03}", "licence": w.Pick(i % 2, w.Coded(b"", w.plain(number))), "seen": w.ABSENT if i % 5 else i % 2 == 0,
+        "number": f"{i + 7:03}", "licence": w.Pick(i % 2, w.Coded(b"", w.plain(licence))), "seen": w.ABSENT if i % 5 else i % 2 == 0,
         "maybe": w.NONE if i % 4 else [k / 1000 for k in range(i % 7)], "end": bytes(i % 3),
     }  # fmt: skip
 
@@ -91,7 +91,7 @@ def segment(records=RECORDS, **header):
 
 @pytest.fixture
 def x(tmp_path):
-    with opened(tmp_path / "x.rec", segment(), verify="full") as x:
+    with write_and_open(tmp_path / "x.rec", segment(), verify="full") as x:
         yield x
 
 
@@ -99,7 +99,7 @@ def test_records(x):
     assert x.to_list() == PLAIN
     for got, expected in zip(x, PLAIN, strict=True):
         assert list(got) == list(expected) and [type(v) for v in got.values()] == [type(v) for v in expected.values()]
-    assert x.to_list() == PLAIN  # kept entries
+    assert x.to_list() == PLAIN  # from the entries that the first read kept
 
 
 def test_a_record_is_the_callers_own(x):
@@ -136,7 +136,7 @@ def test_a_nan_is_an_object_of_its_own(nan, among):
 
 @interpreters.keeps_values
 def test_entries_are_released(tmp_path):
-    with opened(tmp_path / "x.rec", segment()) as x:
+    with write_and_open(tmp_path / "x.rec", segment()) as x:
         colour = x[1]["colour"]
         references = sys.getrefcount(colour)
     del x
@@ -200,7 +200,7 @@ def test_columns_of_numbers_in_tables(tmp_path, root, value):
         [outer, w.int_(16)],
         tables=[table_of(w.int_(16), [5, 7, 1000], 1, 0)],
     )
-    with opened(tmp_path / "x.rec", data, verify="full") as x:
+    with write_and_open(tmp_path / "x.rec", data, verify="full") as x:
         expected = w.plain(value)
         assert x.to_list() == [{"v": expected}] * 3
         numbers, ends = x.field("v").to_numpy(ragged=True)
@@ -230,7 +230,7 @@ def test_large_structs_in_tables(tmp_path):
         [w.Block([w.encode(outer, r) for r in records])], [outer, root], tables=[table_of(root, values, 1)]
     )
     plain = [w.plain(r) for r in records]
-    with opened(tmp_path / "x.rec", data, verify="full") as x:
+    with write_and_open(tmp_path / "x.rec", data, verify="full") as x:
         assert x.to_list() == plain and [list(r) for r in x] == [list(r) for r in plain]
         for i in (0, 1, 17, MANY - 1):
             for k in (0, 1, 2, MANY - 1):
@@ -247,7 +247,7 @@ def test_keys_of_a_mapping(tmp_path):
         keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
         trees=((), [w.str_(1)]), features_required=122
     )  # fmt: skip
-    with opened(tmp_path / "x.rec", data) as x:
+    with write_and_open(tmp_path / "x.rec", data) as x:
         assert dict(x) == {"k/one": 0.25, "k/two": 1.5, "k/three": -0.75}
         assert x["k/two"] == 1.5 and "k/four" not in x and list(x) == ["k/one", "k/two", "k/three"]
         assert "key tables" in x.info().sections
@@ -295,10 +295,10 @@ def test_info_of_the_command_line(tmp_path, capsys):
 
 def refused(path, data, error=recstore.errors.CorruptError):
     """Checks that reading the record and a deep check both raise."""
-    with opened(path, data) as x:
+    with write_and_open(path, data) as x:
         for _ in range(2):
             pytest.raises(error, lambda: x[0])
-    pytest.raises(error, lambda: opened(path, data, verify="full"))
+    pytest.raises(error, lambda: write_and_open(path, data, verify="full"))
 
 
 def single(root, raw, trees=(), tables=None, **header):
@@ -338,9 +338,11 @@ def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
         return single(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
 
     for limit in (3 * size, 3 * size + 1):
-        with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
+        with write_and_open(tmp_path / "x.rec", data(limit), verify="full") as x:
             assert x[0] == x[0] and len(x[0]) == 3
-    pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data(3 * size - 1), verify="full"))
+    pytest.raises(
+        recstore.errors.CorruptError, lambda: write_and_open(tmp_path / "x.rec", data(3 * size - 1), verify="full")
+    )
     if tree.kind != 1:  # a kept value costs its length, never more than decoding it
         refused(tmp_path / "x.rec", data(3 * size - 1))
 
@@ -349,7 +351,7 @@ def test_values_are_counted(tmp_path):
     refused(tmp_path / "x.rec", single(w.numbers(0, max_width=1), "02 00", max_values=2))
     two = w.struct_({"a": w.optional(w.bool_(), True), "b": w.optional(w.bool_(), True)})
     refused(tmp_path / "x.rec", single(two, "05", max_values=2))
-    with opened(tmp_path / "x.rec", single(two, "01", max_values=2)) as x:
+    with write_and_open(tmp_path / "x.rec", single(two, "01", max_values=2)) as x:
         assert x[0] == {"a": False}
 
 
@@ -357,9 +359,9 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
     """An error that only Python finds: an unhashable dict key in an unused entry."""
     bad = b"\x0f\x01\x0d\x00\x00"
     data = single(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
-    with opened(tmp_path / "x.rec", data) as x:
+    with write_and_open(tmp_path / "x.rec", data) as x:
         assert x[0] == 1
-    pytest.raises(recstore.errors.CorruptError, lambda: opened(tmp_path / "x.rec", data, verify="full"))
+    pytest.raises(recstore.errors.CorruptError, lambda: write_and_open(tmp_path / "x.rec", data, verify="full"))
 
 
 @interpreters.keeps_values
@@ -372,7 +374,7 @@ def test_the_memory_of_kept_entries_is_bounded(tmp_path):
         tables=[table_of(w.str_(1), values, 1)],
         max_bytes=400,
     )
-    with opened(tmp_path / "x.rec", data) as x:
+    with write_and_open(tmp_path / "x.rec", data) as x:
         assert x.to_list() == x.to_list() == values
         kept = sum(x[i] is x[i] for i in range(len(values)))
         assert 1000 < kept * sys.getsizeof(values[0]) <= 1 << 20 and kept < len(values)
@@ -386,7 +388,7 @@ def test_damage_never_crashes(tmp_path):
         for other in (was ^ 0xFF, was ^ 1):
             data[at] = other
             try:
-                with opened(tmp_path / "x.rec", bytes(data)) as x:
+                with write_and_open(tmp_path / "x.rec", bytes(data)) as x:
                     for i in range(len(x)):
                         try:
                             x[i]

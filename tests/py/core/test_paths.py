@@ -15,7 +15,7 @@ import recstore
 DAMAGED = (recstore.errors.CorruptError, recstore.errors.VersionError)
 
 
-def opened(tmp_path, data):
+def write_and_open(tmp_path, data):
     path = tmp_path / "x.rec"
     path.write_bytes(data)
     return recstore.open(path)
@@ -44,7 +44,7 @@ GOOD = b"\x00" + b"\x01\x01a" + b"\x01b" + b"\x90" + b"\x01\x05"
 )
 def test_hostile_records(tmp_path, record, sound):
     segment = w.segment([w.Block([record] * 2)], [TREE])
-    with opened(tmp_path, segment) as x:
+    with write_and_open(tmp_path, segment) as x:
         lazy = x.lazy()[1]
         for key in "auxz":
             for read in (
@@ -66,7 +66,7 @@ def test_hostile_records(tmp_path, record, sound):
 
 def test_hostile_union_numbers(tmp_path):
     tree = w.struct_({"u": w.union((w.str_(1), w.int_(8), w.bytes_())), "a": w.str_(1)})
-    with opened(tmp_path, w.segment([w.Block([b"\x03\x01\x01a"])], [tree])) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([b"\x03\x01\x01a"])], [tree])) as x:
         for key in "ua":
             pytest.raises(recstore.errors.CorruptError, lambda: x.lazy()[0][key]).match("union number")
 
@@ -74,7 +74,7 @@ def test_hostile_union_numbers(tmp_path):
 def test_hostile_dicts(tmp_path):
     twice = b"\x0f\x02" + b"\x09\x01a\x90" * 2
     unhashable_key = b"\x0f\x01" + b"\x0d\x00\x90"
-    with opened(tmp_path, w.segment([w.Block([twice, unhashable_key])], [w.any_()])) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([twice, unhashable_key])], [w.any_()])) as x:
         with pytest.raises(recstore.errors.CorruptError, match="record 0: a dict with a repeated key"):
             list(x.lazy()[0])
         for use in (list, len):
@@ -86,10 +86,10 @@ def test_hostile_counts_of_nothing_end_at_the_limit(tmp_path):
     """A list of empty lists or constants takes no bytes per element, so only the declared limits bound the work."""
     tree = w.struct_({"a": w.list_(w.list_(w.str_(1), count=0)), "c": w.list_(w.const(1)), "z": w.int_(8)})
     record = w.varint(2**60) + w.varint(0) + b"\x05"
-    with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
         pytest.raises(recstore.errors.CorruptError, lambda: x.lazy()[0]["c"]).match("more than the header declares")
     record = b"\x05" + w.varint(0) + w.varint(2**60)
-    with opened(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([record])], [tree], max_values=1000)) as x:
         assert x.lazy()[0]["z"] == 5
         for use in (lambda: x.lazy()[0]["c"], lambda: x.field("c").to_numpy(), lambda: x.field(("c", 5))[0]):
             pytest.raises(recstore.errors.CorruptError, use).match("more than the header declares")
@@ -99,7 +99,7 @@ def test_foreign_strings_wider_than_need_be(tmp_path):
     """Lookups in an `any` dict find keys of any unit width."""
     keys = [b"\x0b\x02" + w.text("ab", 4), b"\x0a\x02" + w.text("cd", 2), w.any_value("é"), w.any_value("ж")]
     record = b"\x0f\x04" + b"".join(key + w.any_value(i) for i, key in enumerate(keys))
-    with opened(tmp_path, w.segment([w.Block([record])], [w.any_()])) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([record])], [w.any_()])) as x:
         assert [x.lazy()[0][key] for key in ("ab", "cd", "é", "ж")] == [0, 1, 2, 3]
         assert x.lazy()[0].get("ac") is None and x.lazy()[0].get("abc") is None
 
@@ -180,10 +180,10 @@ def test_hostile_class_descriptions(tmp_path):
         b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"
     ):  # fmt: skip
         record = b"\x11\x19" + extra + b"\x0e\x01\x90"
-        with opened(tmp_path, w.segment([w.Block([record])], [w.any_()], features_required=1)) as x:
+        with write_and_open(tmp_path, w.segment([w.Block([record])], [w.any_()], features_required=1)) as x:
             for use in (lambda: x.lazy()[0], lambda: x.field("a")[0], lambda: x.fields("a")[0], lambda: x[0]):
                 pytest.raises(recstore.errors.CorruptError, use).match("record 0: ")
     short = b"\x11\x19\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01b" + b"\x0e\x01\x90"
-    with opened(tmp_path, w.segment([w.Block([short])], [w.any_()], features_required=1)) as x:
+    with write_and_open(tmp_path, w.segment([w.Block([short])], [w.any_()], features_required=1)) as x:
         assert x.lazy()[0]["a"] == 0
         pytest.raises((recstore.errors.CorruptError, KeyError), lambda: x.lazy()[0]["b"])

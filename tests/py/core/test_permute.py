@@ -1,4 +1,4 @@
-"""The oracle of the permutation against the results that tests/c/test_permute.c pins: both must give the same."""
+"""The reference permutation gives the results that tests/c/test_permute.c pins."""
 
 import pathlib
 import re

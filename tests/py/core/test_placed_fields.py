@@ -14,9 +14,9 @@ EPOCH = datetime.datetime(2026, 11, 22)
 FILES = [f"train/{draw.getrandbits(40):010x}.jpg" for _ in range(900)]
 
 
-def kinds(n):
-    """The kinds of the nodes of a tree, without those of tables."""
-    return {n.kind}.union(*map(kinds, n.children))
+def kinds(node):
+    """Returns the kinds of the nodes of a tree, without the trees of tables."""
+    return {node.kind}.union(*map(kinds, node.children))
 
 
 def gaps():
@@ -39,8 +39,8 @@ def odd(usual, other, every=20_000):
 
 
 FIELDS = {
-    # name: (a function that makes the values, the most bytes per value, including the segment's own kilobytes, a node
-    # that their tree has)
+    # name: (a function that makes the values, the most bytes per value, including the segment's own kilobytes, a kind
+    # of node in their tree)
     "ids": (lambda: [7 * i + 3 for i in range(N)], 0.16, "rising"),
     "ids that fall": (lambda: [10**12 - i for i in range(N)], 0.16, "rising"),
     "ids with gaps": (gaps, 1.0, "rising"),
@@ -118,9 +118,9 @@ def test_several_blocks(rows):
 def test_joined_lists(rows, tmp_path):
     path = tmp_path / "x.rec"
     with RecordList(rows[:70_000]) as x, RecordList(rows[70_000:130_000]) as y:
-        with x + y as both:
-            assert list(both) == rows[:130_000]
-            both.save(path)
+        with x + y as joined:
+            assert list(joined) == rows[:130_000]
+            joined.save(path)
     with recstore.open(path, verify="full") as x:
         assert x.field("id").to_numpy().tolist() == [row["id"] for row in rows[:130_000]]
         assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [rows[i] for i in (0, 69_999, 70_000, 129_999)]
@@ -135,7 +135,7 @@ def test_unordered_records_have_no_placed_nodes():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_short_last_block_in_no_order_stays_as_small_as_raw(threads):
-    """A short block is tried with the tree of the previous block. The size of its places is known only afterwards."""
+    """The builder tries the tree of the previous block for a short block, and learns the size of the places later."""
     numbers = random.Random(2)
     rising = list(range(0, 7 * 65_536, 7))
     for count in (3, 40, 400):

@@ -40,8 +40,8 @@ def test_arrays_of_every_type(dtype):
 
 @pytest.mark.parametrize("code", "bBhHiIlLqQ")
 def test_arrays_of_the_standard_library(code):
-    given = array.array(code, SOME)
-    assert numbers(given) == numbers(memoryview(given)) == numbers(memoryview(given)[::-1][::-1]) == SOME
+    indices = array.array(code, SOME)
+    assert numbers(indices) == numbers(memoryview(indices)) == numbers(memoryview(indices)[::-1][::-1]) == SOME
 
 
 def test_sequences():
@@ -162,8 +162,8 @@ MASK = [c in "aeiou" for c in LETTERS]
 
 
 def masks():
-    numpys = np.array(MASK)
-    return [MASK, numpys, numpys[::-1][::-1], np.repeat(numpys, 2)[::2], [np.bool_(m) for m in MASK], memoryview(numpys),
+    mask = np.array(MASK)
+    return [MASK, mask, mask[::-1][::-1], np.repeat(mask, 2)[::2], [np.bool_(m) for m in MASK], memoryview(mask),
             [np.bool_(m) if i % 2 else m for i, m in enumerate(MASK)]]  # fmt: skip
 
 
@@ -209,27 +209,27 @@ def test_bools_among_integers(letters, bad):
 def test_the_same_as_a_list_gives(letters, indices, form, view):
     """For each form of indices, each container returns what a list returns for the ints, or raises an error."""
     make = {"list": list, "tuple": tuple, "iter": iter, "numpy ints": lambda i: list(map(np.int16, i))}.get(form)
-    given = (lambda: make(indices)) if make else (lambda: np.array(indices, form))
+    fresh_form = (lambda: make(indices)) if make else (lambda: np.array(indices, form))
     x = [letters, letters[::-1], letters[2:] + letters[:2], letters.shuffled(3), letters[[7, 1, 1, 9, 0]]][view]
     plain = list(x)
     try:
         expected = [plain[i] for i in indices]
     except IndexError:
         for call in (x.select, x.get_many):
-            pytest.raises(IndexError, lambda: call(given())).match("is out of range")
+            pytest.raises(IndexError, lambda: call(fresh_form())).match("is out of range")
         filled = [plain[i] if -len(plain) <= i < len(plain) else None for i in indices]
-        assert x.get_many(given(), default=None) == filled
+        assert x.get_many(fresh_form(), default=None) == filled
     else:
-        assert x.select(given()).to_list() == x.get_many(given()) == expected
+        assert x.select(fresh_form()).to_list() == x.get_many(fresh_form()) == expected
 
 
 @given(st.lists(st.booleans(), min_size=10, max_size=10), st.integers(0, 3))
 def test_masks_keep_what_compress_keeps(letters, mask, form):
-    given = [mask, np.array(mask), [np.bool_(m) for m in mask], array.array("b", mask)][form]
+    key = [mask, np.array(mask), [np.bool_(m) for m in mask], array.array("b", mask)][form]
     if form < 3:
-        assert letters[given].to_list() == [c for c, kept in zip(LETTERS, mask) if kept]
+        assert letters[key].to_list() == [c for c, kept in zip(LETTERS, mask) if kept]
     else:
-        assert letters[given].to_list() == [LETTERS[kept] for kept in mask]
+        assert letters[key].to_list() == [LETTERS[kept] for kept in mask]
 
 
 @given(st.integers(-14, 14), st.integers(-14, 14), st.integers(-4, 4).filter(bool))

@@ -169,7 +169,7 @@ def test_no_method_of_an_array_is_called(rows):
 
 
 def test_an_array_that_another_thread_writes_to():
-    """The positions are a copy: all in range, or an error names a number that is not."""
+    """The positions are a copy: all are in range, or an error names an index that is not."""
     array_ = np.zeros(1 << 16, np.int64)
     ended = threading.Event()
 

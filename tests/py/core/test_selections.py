@@ -133,9 +133,9 @@ def test_constant_bytes_of_a_pickle(allow):
         for view in (
             x, x[5:-5:3], x + x, x.shuffled(3), (x + x[::-1]).shuffled(1)[::2], x[[1, 2, 3]], x[list(range(100))]
         ):  # fmt: skip
-            text = pickle.dumps(view)
-            assert len(text) <= 300
-            assert pickle.loads(text)[:50] == view[:50]
+            payload = pickle.dumps(view)
+            assert len(payload) <= 300
+            assert pickle.loads(payload)[:50] == view[:50]
 
 
 # ---- random chains ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def record(i):
 
 
 class Opener:
-    """Opens the files of `write`, and records its calls."""
+    """Opens the files that `write` made, and records its calls."""
 
     lazy = False
     token = b"no set"
@@ -68,9 +68,9 @@ def test_an_index_that_is_closed_while_a_shard_of_the_keys_is_opened(tmp_path):
         d.save(path)
 
     def halves(opener):
-        mapped = native.MappedShards(1, opener, (0, 1))
+        shards = native.MappedShards(1, opener, (0, 1))
         return [
-            RecordList._blank()._set(native.Selection.of_shards(native.Shards([n], mapped, store))) for store in (1, 0)
+            RecordList._blank()._set(native.Selection.of_shards(native.Shards([n], shards, store))) for store in (1, 0)
         ]
 
     keys, _ = halves(Closing([path]))
@@ -88,7 +88,7 @@ def shards_over(counts, opener):
     return native.Shards(counts, native.MappedShards(len(counts), opener))
 
 
-def opened(folder, counts, make=record, lazy=False):
+def list_of_shards(folder, counts, make=record, lazy=False):
     opener = Opener(write(folder, counts, make))
     opener.lazy = lazy
     x = RecordList._blank()._set(native.Selection.of_shards(shards_over(counts, opener)))
@@ -100,7 +100,7 @@ COUNTS = [[5], [3, 0, 4], [0, 0, 7], [7, 0, 0], [1] * 20, [100, 1, 1, 1, 1], [1,
 
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
 def test_reads_as_one_list(tmp_path, counts):
-    x, shards = opened(tmp_path, counts)
+    x, shards = list_of_shards(tmp_path, counts)
     expected = [record(i) for i in range(sum(counts))]
     assert len(x) == len(expected) and len(shards) == len(counts) and shards.n_mapped == 0
     assert [x[i] for i in range(len(x))] == expected
@@ -114,7 +114,7 @@ def test_reads_as_one_list(tmp_path, counts):
 
 def test_views(tmp_path):
     counts = [64, 3, 0, 70, 1]
-    x, _ = opened(tmp_path, counts)
+    x, _ = list_of_shards(tmp_path, counts)
     plain = [record(i) for i in range(sum(counts))]
     other = RecordList(plain[:10])
     views = {
@@ -148,7 +148,7 @@ def test_views(tmp_path):
 
 
 def test_many_parts_become_an_index_array(tmp_path):
-    x, _ = opened(tmp_path, [10, 10])
+    x, _ = list_of_shards(tmp_path, [10, 10])
     joined = x[:0]
     for i in range(400):
         joined = joined + x[i % 20 : i % 20 + 1][::-1]
@@ -159,15 +159,15 @@ def test_gather(tmp_path):
     torch = pytest.importorskip("torch")
     from recstore.torch import Fields
 
-    x, _ = opened(tmp_path, [64, 3, 0, 70, 1])
+    x, _ = list_of_shards(tmp_path, [64, 3, 0, 70, 1])
     for view in (x, x[::-1], x.shuffled(5), x[[1, 137, 66]]):
         got = Fields(view, "id", "box", "name").batch(list(range(len(view))))
         assert got["id"].tolist() == [r["id"] for r in view]
         assert torch.equal(got["box"], torch.tensor([r["box"] for r in view], dtype=got["box"].dtype))
 
 
-def test_only_what_is_read_is_opened(tmp_path):
-    x, shards = opened(tmp_path, [10] * 30, lazy=True)
+def test_only_shards_that_are_read_are_opened(tmp_path):
+    x, shards = list_of_shards(tmp_path, [10] * 30, lazy=True)
     assert x[255]["id"] == 255 and shards.opener.opened == [25]
     assert [r["id"] for r in x[5:12]] == list(range(5, 12)) and shards.opener.opened == [25, 0, 1]
     assert x.field("id").to_numpy([295]).tolist() == [295] and shards.opener.opened == [25, 0, 1, 29]
@@ -177,7 +177,7 @@ def test_only_what_is_read_is_opened(tmp_path):
 
 
 def test_an_opener_that_fails_is_asked_again(tmp_path):
-    x, shards = opened(tmp_path, [3, 3])
+    x, shards = list_of_shards(tmp_path, [3, 3])
     paths = shards.opener.paths
     moved = paths[1].rename(tmp_path / "away")
     assert x[2]["id"] == 2
@@ -196,7 +196,7 @@ def test_a_shard_of_another_length(tmp_path):
 
 
 def test_close(tmp_path):
-    x, shards = opened(tmp_path, [3, 3])
+    x, shards = list_of_shards(tmp_path, [3, 3])
     view, iterator = x[1:], iter(x)
     assert next(iterator) == record(0)
     assert not x.closed
@@ -228,7 +228,7 @@ def test_arrays_over_a_shard_keep_it_open(tmp_path):
 
 def test_no_descriptor_stays(tmp_path):
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    x, _ = opened(tmp_path, [2] * 50)
+    x, _ = list_of_shards(tmp_path, [2] * 50)
     gc.collect()
     before = len(os.listdir(folder))
     assert len(x.to_list()) == 100
@@ -236,7 +236,7 @@ def test_no_descriptor_stays(tmp_path):
 
 
 def test_threads_map_each_shard_once(tmp_path):
-    x, shards = opened(tmp_path, [50] * 8)
+    x, shards = list_of_shards(tmp_path, [50] * 8)
     expected = [record(i) for i in range(400)]
     results, gate = [], threading.Barrier(8)
 
@@ -251,7 +251,7 @@ def test_threads_map_each_shard_once(tmp_path):
 
 def test_strict(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_STRICT", "1")
-    x, _ = opened(tmp_path, [3, 3])
+    x, _ = list_of_shards(tmp_path, [3, 3])
     with pytest.warns(RuntimeWarning, match="record 4, read from a recstore store, is changed"):
         x[4]["id"] = 5
 
@@ -268,14 +268,14 @@ def test_many_shards_take_little(tmp_path):
     pytest.raises(IndexError, lambda: x[300_000])
 
 
-def mapped(folder):
+def n_mappings(folder):
     with open("/proc/self/maps") as file:
         return sum(str(folder) in line for line in file)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
 @unmaps_at_close
-def test_what_was_read_longest_ago_is_unmapped(tmp_path):
+def test_the_shards_read_longest_ago_are_unmapped(tmp_path):
     opener = Opener(write(tmp_path, [20] * 30))
     opener.most_mapped = 8 * opener.paths[0].stat().st_size
     x = RecordList._blank()._set(native.Selection.of_shards(shards_over([20] * 30, opener)))
@@ -284,10 +284,12 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     iterator = iter(x)
     assert [next(iterator) for _ in range(30)] == expected[:30]
     for _ in range(2):
-        assert x.to_list() == expected and mapped(tmp_path) <= 10
-        assert x.get_many(range(0, 600, 7)) == expected[::7] and mapped(tmp_path) <= 32
-        assert [x[i] for i in range(599, -1, -1)] == expected[::-1] and mapped(tmp_path) <= 10
-        assert x[::-1].field("id").to_numpy().tolist() == [r["id"] for r in expected[::-1]] and mapped(tmp_path) <= 10
+        assert x.to_list() == expected and n_mappings(tmp_path) <= 10
+        assert x.get_many(range(0, 600, 7)) == expected[::7] and n_mappings(tmp_path) <= 32
+        assert [x[i] for i in range(599, -1, -1)] == expected[::-1] and n_mappings(tmp_path) <= 10
+        assert (
+            x[::-1].field("id").to_numpy().tolist() == [r["id"] for r in expected[::-1]] and n_mappings(tmp_path) <= 10
+        )
         assert x.shuffled(1).to_arrow().to_pylist() == x.shuffled(1).to_list()
     assert list(iterator) == expected[30:]
     assert lazy_record["name"] == expected[3]["name"] and dict(lazy_record) == expected[3]
@@ -295,9 +297,9 @@ def test_what_was_read_longest_ago_is_unmapped(tmp_path):
     assert x.fingerprint == x.fingerprint
     del lazy_record, iterator
     assert list(x[:1]) == expected[:1]
-    assert mapped(tmp_path) <= 10 and len(x.selection.shards.segments()) == x.selection.shards.n_mapped
+    assert n_mappings(tmp_path) <= 10 and len(x.selection.shards.segments()) == x.selection.shards.n_mapped
     x.close()
-    assert mapped(tmp_path) == 0
+    assert n_mappings(tmp_path) == 0
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
@@ -313,7 +315,7 @@ def test_batches_of_tensors_keep_few_shards(tmp_path):
     for _ in range(2):
         for begin in range(0, 1200, 50):
             assert fields.batch(order[begin : begin + 50])["id"].tolist() == order[begin : begin + 50]
-            assert mapped(tmp_path) <= 24
+            assert n_mappings(tmp_path) <= 24
     assert fields.batch(order[::-1])["id"].tolist() == order[::-1]
 
 

@@ -1,4 +1,4 @@
-"""How many bytes strings of common shapes take, and that they come back as they were."""
+"""Strings of common shapes take few bytes, and come back unchanged."""
 
 import datetime
 import random

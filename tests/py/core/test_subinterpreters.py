@@ -4,7 +4,7 @@ import waiting
 
 CODE = """
 import recstore
-# Not isolated: in an editable install the import starts a compiler, which isolated ones may not.
+# Not isolated: in an editable install the import starts a compiler, and an isolated interpreter may not start one.
 try:
     import _interpreters as interpreters
     number = interpreters.create("legacy")

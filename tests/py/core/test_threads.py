@@ -61,7 +61,7 @@ def at(s, i):
     assert repr(s.x[i]) == SHOWN[i]
 
 
-def many(s, i):
+def gets_many(s, i):
     chosen = [i, 0, i // 2, -1]
     assert [repr(value) for value in s.x.get_many(chosen)] == [SHOWN[k] for k in chosen]
 
@@ -93,7 +93,7 @@ def iterates(s, i):
 
 
 def travels(s, i):
-    """A handle to a part of the store, as a DataLoader sends it."""
+    """Reads through a pickled handle to a part of the store, as a DataLoader sends it."""
     again = pickle.loads(pickle.dumps(s.x[i : i + 3]))
     assert [repr(value) for value in again] == SHOWN[i : i + 3]
 
@@ -102,23 +102,23 @@ def describes(s, i):
     assert s.x.info().records == N and len(s.x) == N and s.x.segment.nbytes > 0
 
 
-def picked(s, i):
-    """A handle to the records of an index array."""
+def travels_by_index(s, i):
+    """Reads through a pickled handle to the records of an index array."""
     chosen = [i, 0, i // 2]
     again = pickle.loads(pickle.dumps(s.x[chosen]))
     assert [repr(value) for value in again] == [SHOWN[k] for k in chosen]
 
 
 def gathers(s, i):
-    """Positions of a batch, in a list that all threads share."""
+    """Reads a column at the positions in a list that all threads share."""
     assert s.x[s.chosen].field("id").to_numpy().tolist() == s.chosen
 
 
-WORK = [at, many, views, mappings, fields, iterates, travels, picked, gathers, describes]
+WORK = [at, gets_many, views, mappings, fields, iterates, travels, travels_by_index, gathers, describes]
 
 
-def hammer(stores, close_after=None, steps=5):
-    """Runs all of WORK in 16 threads; with `close_after`, closes the stores after that many steps."""
+def hammer(stores, close_after=None, rounds=5):
+    """Runs all of WORK in 16 threads; with `close_after`, closes the stores after that number of steps."""
     begin = threading.Barrier(THREADS + 1)
     errors, done = [], []
 
@@ -127,7 +127,7 @@ def hammer(stores, close_after=None, steps=5):
         work = WORK[seed % len(WORK) :] + WORK[: seed % len(WORK)]
         begin.wait()
         try:
-            for _ in range(steps):
+            for _ in range(rounds):
                 for step in work:
                     step(stores, chance.randrange(N))
                     done.append(1)
@@ -152,7 +152,7 @@ def hammer(stores, close_after=None, steps=5):
 
 
 @pytest.fixture(autouse=True)
-def often_switched(monkeypatch):
+def frequent_thread_switches(monkeypatch):
     monkeypatch.setattr(handles, "_warned", True)  # no warning that a store is pickled outside of multiprocessing
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -174,7 +174,7 @@ def test_a_close_races_the_reads(steps):
 
 
 def test_a_view_is_closed_while_it_is_pickled(monkeypatch):
-    """Pickling moves its index array into shared memory, and lets other threads run."""
+    """Pickling moves the view's index array into shared memory, and lets other threads run."""
     real_urandom = os.urandom
     with RecordList(RECORDS) as x:
         view = x[[*range(N), 0] * 20]

@@ -31,9 +31,9 @@ def assert_right(name, utc_s):
 def test_each_change_of_many_zones():
     from zoneinfo import _zoneinfo  # the pure Python form, which has the list of changes
 
-    different = {tuple(_zoneinfo.ZoneInfo(name)._trans_utc): name for name in ZONES}  # many zones have several names
-    assert len(different) > 100
-    for times, name in list(different.items())[::4]:  # all zones would take 20 seconds
+    name_of = {tuple(_zoneinfo.ZoneInfo(name)._trans_utc): name for name in ZONES}  # many zones have several names
+    assert len(name_of) > 100
+    for times, name in list(name_of.items())[::4]:  # all zones would take 20 seconds
         zone, spans = zoneinfo.ZoneInfo(name), []
         for at in times:
             if at < -62135596800 + 2 * 86400:

@@ -15,7 +15,7 @@ from recstore import audit
 from recstore.dataset import object_sizes
 
 
-def path_of(report, path):
+def attribute_at(report, path):
     (attribute,) = [a for a in report.attributes if a.path == path]
     return attribute
 
@@ -126,9 +126,9 @@ class TestAudit:
         report = audit(x)
         assert vars(x) == before and type(x.samples) is list
         assert [a.path for a in report.attributes] == ["array", "samples", "inner.bad", "few"]
-        assert path_of(report, "samples").shareable and not path_of(report, "inner.bad").shareable
-        assert "cannot store object" in path_of(report, "inner.bad").reason
-        assert report.size > 8_000_000 + path_of(report, "samples").size
+        assert attribute_at(report, "samples").shareable and not attribute_at(report, "inner.bad").shareable
+        assert "cannot store object" in attribute_at(report, "inner.bad").reason
+        assert report.size > 8_000_000 + attribute_at(report, "samples").size
 
     def test_advice(self):
         report = audit(Plain(samples=records(20_000), lookup={i: str(i) for i in range(50_000)}, a=np.zeros(1_000_000)))

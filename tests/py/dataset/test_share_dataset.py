@@ -179,12 +179,12 @@ class TestFinding:
 class TestAliases:
     def test_two_attributes(self):
         samples = records()
-        x = Plain(samples=samples, inner=Plain(same=samples), listed=[samples])
+        x = Plain(samples=samples, inner=Plain(same=samples), items=[samples])
         report = share(x)
-        assert x.samples is x.inner.same is x.listed[0]
-        assert row_of(report, "samples").aliases == ("inner.same", "listed[0]")
+        assert x.samples is x.inner.same is x.items[0]
+        assert row_of(report, "samples").aliases == ("inner.same", "items[0]")
         assert report.undo() == 3
-        assert type(x.samples) is list and x.samples is x.inner.same is x.listed[0]
+        assert type(x.samples) is list and x.samples is x.inner.same is x.items[0]
 
     def test_cycles(self):
         x = Plain(samples=records(), items=[])
@@ -253,7 +253,7 @@ class TestChoosing:
         assert type(x.d) is dict and type(x.d["7"]) is RecordView and type(x.d["8"]) is list
 
     def test_threshold(self):
-        # About 2.2 MiB, 0.5 MiB and 6 KiB; Python 3.10 has dicts a tenth larger.
+        # About 2.2 MiB, 0.5 MiB and 6 KiB; the dicts of Python 3.10 are a tenth larger.
         x = Plain(big=records(8000), middle=records(2000), small=records(20))
 
         def shared():

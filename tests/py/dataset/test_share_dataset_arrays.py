@@ -251,8 +251,8 @@ class TestTensors:
 
         base = Dataset()
         tensors = data.TensorDataset(self.torch.arange(500), self.torch.arange(500) * 2)
-        both = data.ConcatDataset([data.Subset(base, list(range(100, 400))), data.Subset(base, range(5)), tensors])
-        loader = data.DataLoader(both, batch_size=None)
+        joined = data.ConcatDataset([data.Subset(base, list(range(100, 400))), data.Subset(base, range(5)), tensors])
+        loader = data.DataLoader(joined, batch_size=None)
         expected = [item if isinstance(item, int) else [int(part) for part in item] for item in loader]
         report = share(loader, 1000)
         paths = {row.path for row in report.replaced}

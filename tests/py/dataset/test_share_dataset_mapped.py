@@ -23,7 +23,7 @@ if not os.path.exists("/proc/self/maps"):
 N = 3000
 
 
-def shared(n=N):
+def shared_array(n=N):
     return np.frombuffer(mmap.mmap(-1, 8 * n))
 
 
@@ -40,12 +40,12 @@ class Sample:
 
 
 class Opaque:
-    def __init__(self, held):
-        self.held = held
+    def __init__(self, content):
+        self.content = content
 
 
 def records(entry, number=200):
-    """Lists of records that hold an array in different ways."""
+    """Returns lists of `number` records, by the way in which a record holds `entry`."""
     return {
         "bare": [entry] * number,
         "dicts": [{"i": i, "a": entry} for i in range(number)],
@@ -61,7 +61,7 @@ def records(entry, number=200):
 @pytest.mark.parametrize("kind", records(np.zeros(2)))
 @pytest.mark.parametrize("where", ["shared", "file"])
 def test_records_that_hold_shared_or_mapped_memory_stay(kind, where, mapped):
-    entry = shared()[:30] if where == "shared" else np.asarray(mapped)[5, :30]
+    entry = shared_array()[:30] if where == "shared" else np.asarray(mapped)[5, :30]
     x = Plain(samples=records(entry)[kind], by_id=dict(enumerate(records(entry)[kind])))
     before = dict(vars(x))
     report = share(x, 500, strict=True)
@@ -72,7 +72,7 @@ def test_records_that_hold_shared_or_mapped_memory_stay(kind, where, mapped):
 @pytest.mark.parametrize("index", [170, 4000])
 def test_one_record_with_shared_memory_among_many(index):
     x = Plain(samples=[{"i": i, "a": np.arange(30) + i} for i in range(5000)], other=[{"i": i} for i in range(5000)])
-    x.samples[index]["a"] = counts = shared(30)
+    x.samples[index]["a"] = counts = shared_array(30)
     samples = x.samples
     report = share(x, 500, strict=True)
     assert x.samples is samples and [row.path for row in report.replaced] == ["other"]
@@ -82,7 +82,7 @@ def test_one_record_with_shared_memory_among_many(index):
 
 def test_pickled_values_do_not_copy_shared_memory():
     x = Plain(samples=[Opaque(np.arange(30) + i) for i in range(300)], same=[Opaque(np.arange(9)) for i in range(300)])
-    x.samples[250].held = shared(30)
+    x.samples[250].content = shared_array(30)
     samples = x.samples
     report = share(x, 500, on_unsupported="pickle")
     assert x.samples is samples and [row.path for row in report.replaced] == ["same"]
@@ -90,11 +90,11 @@ def test_pickled_values_do_not_copy_shared_memory():
 
 def test_encode_functions_do_not_copy_shared_memory():
     class Own:
-        def __init__(self, held):
-            self.held = held
+        def __init__(self, content):
+            self.content = content
 
-    recstore.register(Own, encode=lambda own: {"held": own.held}, decode=lambda held: Own(**held))
-    x = Plain(samples=[Own(shared(30)) for _ in range(100)])
+    recstore.register(Own, encode=lambda own: {"content": own.content}, decode=lambda content: Own(**content))
+    x = Plain(samples=[Own(shared_array(30)) for _ in range(100)])
     samples = x.samples
     share(x, 500)
     assert x.samples is samples
@@ -142,7 +142,7 @@ def test_shared_memory_without_arrays_stays():
 
 def test_both_kinds_beside_private_memory(mapped):
     own = np.arange(3000.0)
-    x = Plain(counts=shared(), tokens=mapped, own=own, pair=(shared(), own), by={"a": mapped[3:], "b": own})
+    x = Plain(counts=shared_array(), tokens=mapped, own=own, pair=(shared_array(), own), by={"a": mapped[3:], "b": own})
     counts, part = x.counts, x.by["a"]
     report = share(x, strict=True)
     assert x.counts is counts and x.tokens is mapped and x.by["a"] is part
@@ -159,7 +159,7 @@ def test_views_of_a_store_stay():
 
 
 def test_subclasses_over_shared_or_mapped_memory_stay(mapped):
-    x = Plain(table=mapped.view(np.recarray), masked=np.ma.masked_array(shared(), False))
+    x = Plain(table=mapped.view(np.recarray), masked=np.ma.masked_array(shared_array(), False))
     report = share(x, strict=True)
     assert report.replaced == [] and "in shared memory" in row_of(report, "masked").reason
     assert "recarray" in row_of(report, "table").reason
@@ -168,14 +168,14 @@ def test_subclasses_over_shared_or_mapped_memory_stay(mapped):
 def test_the_report_names_the_file_and_says_when_a_worker_gets_a_copy(tmp_path, mapped):
     private = np.load(tmp_path / "a.npy", mmap_mode="c")
     private[3] = 5
-    x = Plain(a=mapped, b=private, c=shared())
+    x = Plain(a=mapped, b=private, c=shared_array())
     reasons = {row.path: row.reason for row in share(x, dry_run=True).rows}
     assert str(tmp_path / "a.npy") in reasons["a"] and "numpy.save" in reasons["b"]
     assert "SharedMemory" in reasons["c"] and "is sent a copy" in reasons["c"] and "is sent a copy" not in reasons["a"]
 
 
 def test_regions_are_read_as_the_kernel_writes_them(tmp_path):
-    """Names of files may have a line feed, or look like the name of a deleted file."""
+    """The name of a file may contain a line feed, or look like the name of a deleted file."""
     for name in ("new\nline", "a (deleted)", "sp ace", "\udcff"):
         path = os.path.join(os.fspath(tmp_path), name)
         np.arange(3000.0).tofile(path)
@@ -187,7 +187,7 @@ def test_regions_are_read_as_the_kernel_writes_them(tmp_path):
 
 
 def test_two_entries_of_one_mapping_are_one_region():
-    memory = shared(4096)
+    memory = shared_array(4096)
     libc = ctypes.CDLL(None, use_errno=True)
     middle = memory.ctypes.data + 8192
     assert libc.mprotect(ctypes.c_void_p(middle), ctypes.c_size_t(4096), 1) == 0  # PROT_READ
@@ -200,7 +200,9 @@ def test_without_maps(monkeypatch, mapped):
     """Without /proc/self/maps, as on macOS, share_dataset asks the objects for their memory."""
     monkeypatch.setattr(memory_kinds, "_MAPS", "/proc/none")
     raw = multiprocessing.RawArray("d", N)
-    x = Plain(a=shared(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0))
+    x = Plain(
+        a=shared_array(), b=mapped, c=np.ctypeslib.as_array(raw), d=np.asarray(memoryview(raw)), own=np.arange(3000.0)
+    )
     before = dict(vars(x))
     report = share(x, strict=True)
     assert [row.path for row in report.replaced] == ["own"]
@@ -237,14 +239,14 @@ class TestTensors:
         torch.save(torch.arange(3000.0), tmp_path / "t.pt")
         raw = multiprocessing.RawArray("f", N)
         x = Plain(
-            a=torch.from_numpy(shared()),
+            a=torch.from_numpy(shared_array()),
             b=torch.frombuffer(raw, dtype=torch.float32),
             c=torch.load(tmp_path / "t.pt", mmap=True),
             d=torch.from_file(str(tmp_path / "f.bin"), shared=True, size=3000),
             e=torch.zeros(3000).share_memory_(),
             grad=torch.zeros(3000).share_memory_().requires_grad_(),
             conj=torch.zeros(3000, dtype=torch.complex64).share_memory_().conj(),
-            rows=[torch.from_numpy(shared(30)) for _ in range(200)],
+            rows=[torch.from_numpy(shared_array(30)) for _ in range(200)],
             samples=[{"i": i, "t": torch.zeros(30).share_memory_()} for i in range(200)],
             half=[torch.zeros(40, dtype=torch.bfloat16).share_memory_()[::2] for i in range(200)],
         )

@@ -47,7 +47,7 @@ class Slots:
 
 
 def share_and_check(make, **options):
-    """A dataset and the report of share_dataset. Checks that audit forecasts the sizes in the report."""
+    """Shares a dataset, and checks that audit forecasts the sizes in the report. Returns the dataset and the report."""
     dataset = make()
     forecast = audit(dataset, workers=0, **options)
     report = share_dataset(dataset, **options)
@@ -200,19 +200,19 @@ class TestLarger:
     def test_values_that_a_container_keeps(self, hold):
         array, samples = np.arange(300_000.0), records(20_000)
         dataset, report = share_and_check(
-            lambda: Plain(array=array, samples=samples, held=hold(array), other=records(20_000))
+            lambda: Plain(array=array, samples=samples, holder=hold(array), other=records(20_000))
         )
         assert dataset.array is array and row_of(report, "array").action == "skipped"
         assert isinstance(dataset.samples, RecordView) and isinstance(dataset.other, RecordView)
 
     def test_a_tuple_that_a_container_keeps(self):
-        held = (1, (np.arange(300_000.0),))
+        pair = (1, (np.arange(300_000.0),))
         dataset, report = share_and_check(
-            lambda: Plain(held=held, deque=collections.deque([held]), samples=records(20_000))
+            lambda: Plain(pair=pair, deque=collections.deque([pair]), samples=records(20_000))
         )
-        assert dataset.held is held and [row.path for row in report.replaced] == ["samples"]
-        dataset, report = share_and_check(lambda: Plain(held=held, also=[held, 2]))
-        assert dataset.held is dataset.also[0] is not held and len(report.replaced) == 1
+        assert dataset.pair is pair and [row.path for row in report.replaced] == ["samples"]
+        dataset, report = share_and_check(lambda: Plain(pair=pair, also=[pair, 2]))
+        assert dataset.pair is dataset.also[0] is not pair and len(report.replaced) == 1
 
     def test_by_name(self):
         base = np.random.default_rng(1).random(12_000)
@@ -267,10 +267,10 @@ class TestSamplesOfArrays:
     ], ids=["samples", "few", "splits", "mixed", "groups", "points"])  # fmt: skip
     def test_a_lower_threshold_never_shares_less(self, make):
         value = make(self)
-        shared = []
+        sizes = []
         for threshold in (16 * ONE_MIB, 4 * ONE_MIB, 1_500_000, ONE_MIB, 900_000, 300_000, 70_000, 20_000, 2000):
-            shared.append(share_dataset(Plain(value=value), threshold, dry_run=True).before)
-        assert shared == sorted(shared) and shared[-1] > 0.9 * object_sizes.deep(value)
+            sizes.append(share_dataset(Plain(value=value), threshold, dry_run=True).before)
+        assert sizes == sorted(sizes) and sizes[-1] > 0.9 * object_sizes.deep(value)
 
 
 @pytest.mark.parametrize("make", [list, dict.fromkeys, set])

@@ -22,7 +22,7 @@ def x():
         yield x
 
 
-def shown(value):
+def text_of(value):
     """Checks the HTML of a value, and returns its text."""
     out = value._repr_html_()
     parsed = Parsed(out)
@@ -42,7 +42,7 @@ VIEWS = {
 @pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
 def test_the_first_records_are_a_table(x, make):
     view = make(x)
-    text = shown(view)
+    text = text_of(view)
     first = next(iter(view.values())) if isinstance(view, RecordDict) else view[0]
     first = first[1] if isinstance(first, tuple) else first
     assert "id" in text and "name" in text and str(first["id"]) in text and "<script>alert(1)" in text
@@ -50,22 +50,22 @@ def test_the_first_records_are_a_table(x, make):
 
 
 def test_views_of_values(x):
-    assert "caption" not in shown(x.field("name")) and " name" in shown(x.field("name"))
-    assert "key" in shown(x.index_by("id").keys())
-    assert "RecordList: 1 record" in shown(x.group_by("id"))
+    assert "caption" not in text_of(x.field("name")) and " name" in text_of(x.field("name"))
+    assert "key" in text_of(x.index_by("id").keys())
+    assert "RecordList: 1 record" in text_of(x.group_by("id"))
     with RecordDict({"a": "./a.wav", HOSTILE: 2}) as d:
-        assert "./a.wav" in shown(d) and "alert(1)" in shown(d) and "more" not in shown(d)
+        assert "./a.wav" in text_of(d) and "alert(1)" in text_of(d) and "more" not in text_of(d)
     with RecordList([]) as empty, RecordDict({}) as nothing:
-        assert "0 records" in shown(empty) and "RecordDict: 0" in shown(nothing)
+        assert "0 records" in text_of(empty) and "RecordDict: 0" in text_of(nothing)
 
 
 def test_records_of_several_kinds_and_of_many_fields():
     with RecordList([{"a": 1}, {"b": 2}, {HOSTILE: None}]) as x:
-        assert {"a", "b", "1", "2", "None"} <= set(shown(x).split())
+        assert {"a", "b", "1", "2", "None"} <= set(text_of(x).split())
     with RecordList([{"a": 1}, 5, "text", None, (1, 2)]) as x:
-        assert "record" in shown(x) and "(1, 2)" in shown(x)
+        assert "record" in text_of(x) and "(1, 2)" in text_of(x)
     with RecordList([{f"field {i}": i for i in range(500)}]) as x:
-        text = shown(x[:1] + x[:0])
+        text = text_of(x[:1] + x[:0])
         assert "192 more" in text and "field 7" in text and "field 8" not in text.partition("more")[0]
 
 
@@ -73,26 +73,29 @@ def test_only_the_largest_of_many_fields_have_bars():
     chance = random.Random(0)
     with RecordList({f"field {i}": chance.randbytes(i) for i in range(500)} for _ in range(9)) as x:
         for value in (x, x.info(fields=True)):
-            assert "... 471 fields, each of at most" in shown(value) and "field 499" in shown(value)
-        assert "has all of" in shown(x.info(fields=True)) and "field 100" not in shown(x).partition("bytes by field")[2]
+            assert "... 471 fields, each of at most" in text_of(value) and "field 499" in text_of(value)
+        assert (
+            "has all of" in text_of(x.info(fields=True))
+            and "field 100" not in text_of(x).partition("bytes by field")[2]
+        )
 
 
 def test_bytes_by_field_of_small_stores_are_bars(x):
-    assert "bytes by field of the store" in shown(x) and "camera" in shown(x)
-    assert "bytes by field: .info(fields=True)" in shown(x + x.map(dict))
+    assert "bytes by field of the store" in text_of(x) and "camera" in text_of(x)
+    assert "bytes by field: .info(fields=True)" in text_of(x + x.map(dict))
 
 
 def test_a_large_store_is_not_measured(monkeypatch, x):
     monkeypatch.setattr(notebooks, "SMALL_BYTES", 100)
     monkeypatch.setattr(notebooks.node_sizes, "field_sizes", None)
-    assert "bytes by field: .info(fields=True)" in shown(x)
+    assert "bytes by field: .info(fields=True)" in text_of(x)
 
 
 def test_closed_and_detached_stores(x):
     view = x[:10]
     x.close()
-    assert "closed" in shown(x) and "closed" in shown(view)
-    assert "detached: gone" in shown(recstore.RecordView._blank()._set(view.selection, None, "gone"))
+    assert "closed" in text_of(x) and "closed" in text_of(view)
+    assert "detached: gone" in text_of(recstore.RecordView._blank()._set(view.selection, None, "gone"))
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -103,7 +106,7 @@ def test_a_damaged_record_is_named(tmp_path):
     data[at - 3] = 0xFF
     path.write_bytes(data)
     with recstore.open(path) as x:
-        assert "CorruptError: record 0" in shown(x) or "VersionError" in shown(x)
+        assert "CorruptError: record 0" in text_of(x) or "VersionError" in text_of(x)
 
 
 @dataclasses.dataclass
@@ -130,13 +133,15 @@ def test_short():
 
 
 def test_info(x):
-    assert "50 records" in shown(x.info()) and "heap" in shown(x.info()) and ".info(fields=True)" in shown(x.info())
-    text = shown(x.info(fields=True))
+    assert (
+        "50 records" in text_of(x.info()) and "heap" in text_of(x.info()) and ".info(fields=True)" in text_of(x.info())
+    )
+    text = text_of(x.info(fields=True))
     assert "camera" in text and "besides" in text and "schema and tables" in text
-    assert "2 stores" in shown((x + x.map(dict)).info(fields=True))
+    assert "2 stores" in text_of((x + x.map(dict)).info(fields=True))
     with RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)}) as d:
-        assert "50 entries" in shown(d.info(fields=True)) and "camera" in shown(d.info(fields=True))
-        assert "key index" in shown(d.info())
+        assert "50 entries" in text_of(d.info(fields=True)) and "camera" in text_of(d.info(fields=True))
+        assert "key index" in text_of(d.info())
 
 
 def test_figures_show_as_text_in_a_terminal(x):
@@ -151,12 +156,12 @@ def test_reports_and_segments():
             self.names = {HOSTILE: ["x"] * 100}
 
     dataset = Dataset()
-    text = shown(recstore.audit(dataset, workers=4))
+    text = text_of(recstore.audit(dataset, workers=4))
     assert "samples" in text and "recstore.share_dataset(dataset)" in text and "predicted for all processes" in text
-    assert "would be replaced" in shown(recstore.share_dataset(dataset, dry_run=True))
+    assert "would be replaced" in text_of(recstore.share_dataset(dataset, dry_run=True))
     report = recstore.share_dataset(dataset)
-    assert "1 replaced" in shown(report) and "samples" in shown(report)
+    assert "1 replaced" in text_of(report) and "samples" in text_of(report)
     report.undo()
     with RecordList([1], name="notebook-segments"):
-        assert "notebook-segments" in shown(recstore.names.list())
-    assert shown(recstore.names.list("no-such-name"))
+        assert "notebook-segments" in text_of(recstore.names.list())
+    assert text_of(recstore.names.list("no-such-name"))

@@ -106,7 +106,7 @@ def plain(dataset):
 
 
 def stored(coco):
-    """Each list and dict in its own store; the defaultdicts keep their factory."""
+    """Returns a copy with each list and dict in its own store; the defaultdicts keep their factory."""
     out = COCO()
     out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
     for name in ("anns", "cats", "imgs", "imgToAnns", "catToImgs"):
@@ -115,7 +115,7 @@ def stored(coco):
 
 
 def views(coco):
-    """One store per list; the dicts are indexes over them, without copies."""
+    """Returns a copy with one store per list; its dicts are indexes over these stores, without copies of records."""
     out = COCO()
     out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
     annotations = out.dataset["annotations"]
@@ -129,13 +129,13 @@ WAYS = pytest.mark.parametrize("replaced", [stored, views])
 
 
 def same(got, expected):
-    """Equal, and of the same types: 1 == 1.0 == True."""
+    """Asserts equal values of equal types: 1 == 1.0 == True, but their reprs differ."""
     assert got == expected
     assert repr(got) == repr(expected)
 
 
 def results(coco, segm):
-    """Detections: the ground truth shifted, some missing, some of another category."""
+    """Returns detections: the shifted ground truth, without some objects and with some in another category."""
     draw, out = random.Random(1), []
     for ann in coco.dataset["annotations"]:
         if draw.random() < 0.1:
@@ -271,13 +271,13 @@ def test_evaluation(name, replaced, kind):
     coco = plain(dataset)
     new = replaced(coco)
     with quiet():
-        # loadRes accepts only a list.
+        # loadRes accepts a list, but not a RecordList.
         got, expected = new.loadRes(RecordList(detections).to_list()), coco.loadRes(copy.deepcopy(detections))
     got = replaced(got)
     # For segmentations, loadRes makes each box a numpy array, which == cannot compare.
     np.testing.assert_equal(got.loadAnns(got.getAnnIds()), expected.loadAnns(expected.getAnnIds()))
     assert repr(got.loadAnns(got.getAnnIds())) == repr(expected.loadAnns(expected.getAnnIds()))
-    # All images of a small set; for the large set, the images with objects and some without.
+    # All images of a small set; for the large set, the images with objects and the first 50.
     images = coco.getImgIds() if len(coco.imgs) < 200 else [*coco.imgToAnns, *coco.getImgIds()[:50]]
     same_evaluation(evaluated(new, got, kind, images), evaluated(coco, expected, kind, images))
     # pycocotools changes plain records in place, but not the records of a store.
@@ -349,7 +349,7 @@ def test_copies_and_own_index(replaced):
 
 @WAYS
 def test_differences(replaced):
-    """Each difference follows from reads that make new records, or from `type(x) == list` in pycocotools."""
+    """Reads make new records, lazy records are read-only, and pycocotools tests `type(x) == list`."""
     coco = plain(synthetic())
     new = replaced(coco)
     with quiet(), pytest.raises(AssertionError, match="results in not an array of objects"):

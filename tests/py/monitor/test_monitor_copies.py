@@ -47,7 +47,7 @@ def test_pages_that_only_change_their_owner_are_not_copies():
 
 
 def test_pages_of_an_ended_process_are_not_copies():
-    """When its sibling ends, the last reader of shared pages owns them."""
+    """When one of two workers ends, the other becomes the owner of the pages that they shared."""
     entries = []
     for i in range(12):
         ended = i >= 6

@@ -14,8 +14,8 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def whole():
-    """The entries of a short run with every kind and every key."""
+def whole_run():
+    """Returns the entries of a short run with every kind and every key."""
     named = {"private": 9, "stores": {"train": 5}, "batches": 1, "files": 2, "interpreter": 3, "other": 0}
     crew = [process("main", 10, uss=50, shared=50), process("rank 0 worker 0", 11, uss=10, shared=90)]
     samples = [sample(t, crew, named=named, current=500 + t) for t in range(6)]
@@ -25,15 +25,15 @@ def whole():
 
 
 def places(value, path=()):
-    """The path of each value within nested dicts and lists."""
+    """Yields the path of each value within nested dicts and lists."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
         yield (*path, key)
         yield from places(inner, (*path, key))
 
 
-def changed(entry, path, text):
-    """The line of the entry with the JSON `text` at this path; None leaves the key out."""
+def changed_line(entry, path, text):
+    """Returns the line of the entry with the JSON `text` at this path; None leaves the key out."""
     entry = json.loads(json.dumps(entry))
     inner = entry
     for key in path[:-1]:
@@ -46,7 +46,7 @@ def changed(entry, path, text):
 
 
 def read_by_all(lines):
-    """The outputs of all readers of a log. None may raise."""
+    """Returns the outputs of all readers of a log. No reader may raise."""
     run = log.Run.of(lines)
     report = post_mortem.examine(run)
     json.dumps(report, allow_nan=False)
@@ -58,11 +58,11 @@ def read_by_all(lines):
 @pytest.mark.parametrize("number", [0, 3, 7, 8, 9], ids=["start", "sample", "epoch", "ended", "end"])
 def test_no_value_of_a_log_stops_a_reader(monkeypatch, number):
     monkeypatch.setattr(plots, "script", lambda: "")
-    good = whole()
+    good = whole_run()
     lines = [log.line_of(entry) for entry in good]
     for path in places(good[number]):
         for text in [*HOSTILE, None]:
-            read_by_all([*lines[:number], changed(good[number], path, text), *lines[number + 1 :]])
+            read_by_all([*lines[:number], changed_line(good[number], path, text), *lines[number + 1 :]])
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_no_value_of_a_log_stops_a_reader(monkeypatch, number):
     ids=str,
 )  # fmt: skip
 def test_a_sample_with_an_invalid_value_is_counted(path, text):
-    good = whole()[3]
-    run = log.Run.of([log.line_of(good), changed(good, path, text)])
+    good = whole_run()[3]
+    run = log.Run.of([log.line_of(good), changed_line(good, path, text)])
     assert (run.samples, run.bad_lines) == ([good | {"cgroup": {**good["cgroup"], "used": None}}], 1)
 
 
@@ -91,12 +91,12 @@ def test_missing_figures_of_a_sample_are_none():
 
 
 def test_keys_of_later_versions_are_kept():
-    later = whole()[3] | {"pressure": [0.5]}
+    later = whole_run()[3] | {"pressure": [0.5]}
     assert log.Run.of([log.line_of(later)]).samples[0]["pressure"] == [0.5]
 
 
 def test_samples_are_sorted_by_time():
     """The clock was set back during the run."""
-    good = whole()
+    good = whole_run()
     run = log.Run.of([log.line_of(good[number]) for number in (0, 1, 5, 6, 2, 3, 4)])
     assert [one["t"] - BEGIN for one in run.samples] == [0, 1, 2, 3, 4, 5]

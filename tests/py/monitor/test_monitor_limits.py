@@ -28,7 +28,7 @@ def test_a_share_of_the_machine_without_a_cgroup(tmp_path):
     assert text.startswith("922 MB of 1.02 GB are in use, 90 % of the memory of the machine, 102 MB are left;")
     assert "the largest process is main (10) with 1.02 MB of private memory" in text
     assert check(90_000) is None, "one warning"
-    assert check(160_000) is None, "slightly below the threshold does not reset it"
+    assert check(160_000) is None, "use slightly below the threshold does not allow another warning"
     assert check(300_000) is None
     assert check(100_000) is not None, "the next crossing"
 

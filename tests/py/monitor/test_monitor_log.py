@@ -19,22 +19,22 @@ EVENT = {
 END = {"kind": "end", "t": 4.0, "exit": 0, "signal": None}
 
 
-def written(path, *entries):
+def write_log(path, *items):
     with log.Log(path) as file:
-        for entry in entries:
+        for entry in items:
             assert file.write(entry)
     return path
 
 
 def test_round_trip(tmp_path):
-    run = log.read(written(tmp_path / "l", START, SAMPLE, EVENT, SAMPLE, END))
+    run = log.read(write_log(tmp_path / "l", START, SAMPLE, EVENT, SAMPLE, END))
     assert (run.start, run.samples, run.events, run.end, run.bad_lines) == (START, [SAMPLE, SAMPLE], [EVENT], END, 0)
     assert repr(run) == "<run: 2 samples, 1 event, 0 bad lines>"
     assert all(line.isascii() for line in (tmp_path / "l").read_text().splitlines())
 
 
 def test_a_truncated_line_is_skipped_and_counted(tmp_path):
-    path = written(tmp_path / "l", START, SAMPLE, EVENT)
+    path = write_log(tmp_path / "l", START, SAMPLE, EVENT)
     whole = path.read_bytes()
     for size in range(len(whole) - len(log.line_of(EVENT)) + 1, len(whole)):
         path.write_bytes(whole[:size])
@@ -43,9 +43,9 @@ def test_a_truncated_line_is_skipped_and_counted(tmp_path):
 
 
 def test_appending_after_a_truncated_line(tmp_path):
-    path = written(tmp_path / "l", START, SAMPLE)
+    path = write_log(tmp_path / "l", START, SAMPLE)
     path.write_bytes(path.read_bytes()[:-5])
-    run = log.read(written(path, EVENT, END))
+    run = log.read(write_log(path, EVENT, END))
     assert (run.start, run.samples, run.events, run.end, run.bad_lines) == (START, [], [EVENT], END, 1)
 
 
@@ -56,17 +56,17 @@ def test_appending_after_a_truncated_line(tmp_path):
     ids=range(13),
 )  # fmt: skip
 def test_invalid_lines_are_counted(tmp_path, line):
-    path = written(tmp_path / "l", START)
+    path = write_log(tmp_path / "l", START)
     with open(path, "a") as file:
         file.write(line + "\n")
-    path = written(path, SAMPLE)
+    path = write_log(path, SAMPLE)
     run = log.read(path)
     assert (run.start, run.samples, run.bad_lines) == (START, [SAMPLE], 1)
 
 
 def test_the_last_run_of_a_log_is_read(tmp_path):
     second = {**START, "pid": 8}
-    run = log.read(written(tmp_path / "l", START, SAMPLE, END, second, EVENT))
+    run = log.read(write_log(tmp_path / "l", START, SAMPLE, END, second, EVENT))
     assert (run.start, run.samples, run.events, run.end) == (second, [], [EVENT], None)
 
 

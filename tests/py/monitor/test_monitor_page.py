@@ -18,7 +18,7 @@ def short_script(monkeypatch):
     return original
 
 
-def job(*others, count=20, **starting):
+def job(*others, count=20, **start_options):
     samples = []
     for t in range(count):
         copied = 100 * t / max(1, count - 1)
@@ -31,7 +31,7 @@ def job(*others, count=20, **starting):
         samples.append(
             sample(t, [process("main", 10, uss=20, shared=150), *workers], named=named, current=300 + copied)
         )
-    return run(start(**starting), *samples, *others)
+    return run(start(**start_options), *samples, *others)
 
 
 def test_parts_of_the_page():

@@ -15,7 +15,7 @@ def crew_of(count, size=10):
     ]
 
 
-def small(*others, limit=None):
+def small_run(*others, limit=None):
     samples = [
         sample(t, crew_of(2, 10 + t), unmapped=5, named={"private": 30, "stores": {"coco": 8}}) for t in range(20)
     ]
@@ -31,7 +31,7 @@ def trace_of(plot, name):
 
 
 def test_lines():
-    plot = plots.memory(small())
+    plot = plots.memory(small_run())
     assert names(plot) == ["main, pid 10", "rank 0 worker 0, pid 11", "rank 1 worker 0, pid 12", "all processes"]
     assert trace_of(plot, "main, pid 10")["y"][:2] == [10 * MB, 11 * MB]
     assert trace_of(plot, "all processes")["y"][0] == 35 * MB  # includes the unmapped pages
@@ -40,7 +40,7 @@ def test_lines():
 
 @pytest.mark.parametrize("what", plots.FIGURES)
 def test_each_figure_has_a_plot(what):
-    assert trace_of(plots.memory(small(), what), "all processes")["y"]
+    assert trace_of(plots.memory(small_run(), what), "all processes")["y"]
 
 
 def test_an_unknown_value_has_no_line():
@@ -56,13 +56,13 @@ def test_the_unit_of_time(seconds, unit):
 
 
 def test_a_near_limit_is_a_line():
-    plot = plots.memory(small(limit=100 * MB))
+    plot = plots.memory(small_run(limit=100 * MB))
     assert trace_of(plot, "limit 100 MB")["y"] == [100 * MB] * 2
     assert plot["layout"]["annotations"][0]["text"] == "limit 100 MB"
 
 
 def test_a_far_limit_has_no_line():
-    plot = plots.memory(small(limit=9000 * MB))
+    plot = plots.memory(small_run(limit=9000 * MB))
     assert plot["layout"]["annotations"][0]["text"] == "limit 9 GB, above this plot"
     assert max(value for trace in plot["data"] for value in trace["y"]) < 200 * MB  # no line at 9 GB
 
@@ -73,7 +73,7 @@ def test_events_are_marks():
         event(5, "epoch", text="epoch 1"),
         event(8, "ended", "worker 0", 11, signal="SIGKILL"),
     )
-    plot = plots.memory(small(*marks, event(9, "ended", "worker 1", 12, exit=0)))
+    plot = plots.memory(small_run(*marks, event(9, "ended", "worker 1", 12, exit=0)))
     events = trace_of(plot, "events")
     assert events["text"] == ["worker 0 started", "epoch 1", "worker 0 ended by SIGKILL", "worker 1 ended"]
     assert events["marker"]["symbol"] == ["triangle-up", "diamond", "x", "triangle-down"]
@@ -123,13 +123,13 @@ def test_thinned():
 def test_deaths_are_not_thinned():
     deaths = [event(t / 10, "ended", "worker", t, signal="SIGKILL") for t in range(20)]
     notes = [event(t / 10, "note", text="n") for t in range(3000)]
-    plot = plots.memory(small(*notes, *deaths))
+    plot = plots.memory(small_run(*notes, *deaths))
     assert trace_of(plot, "events")["marker"]["symbol"].count("x") == 20
     assert len(trace_of(plot, "events")["x"]) <= 2 * plots.MOST_EVENTS
 
 
 def test_where():
-    plot = plots.where(small())
+    plot = plots.where(small_run())
     assert names(plot) == ["private of each process", "store coco"]
     assert all(trace["stackgroup"] == "all" for trace in plot["data"]) and plot["data"][1]["y"] == [8 * MB] * 20
     long = run(*(sample(t, crew_of(1, 10 + (t == 777)), named={"private": 20 + (t == 777)}) for t in range(5000)))
@@ -151,16 +151,16 @@ def test_an_empty_run():
 
 def test_figure():
     graph_objects = pytest.importorskip("plotly.graph_objects")
-    made = plots.figure(small(event(1, "epoch", text="epoch 0"), limit=100 * MB))
+    made = plots.figure(small_run(event(1, "epoch", text="epoch 0"), limit=100 * MB))
     assert isinstance(made, graph_objects.Figure) and len(made.data) == 6
-    assert isinstance(plots.where_figure(small()), graph_objects.Figure)
+    assert isinstance(plots.where_figure(small_run()), graph_objects.Figure)
 
 
 def test_without_plotly(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
-    pytest.raises(ImportError, lambda: plots.figure(small())).match(r'pip install "recstore\[monitor\]"')
+    pytest.raises(ImportError, lambda: plots.figure(small_run())).match(r'pip install "recstore\[monitor\]"')
     pytest.raises(ImportError, plots.script).match("plotly")
 
 
 def test_an_unknown_figure():
-    pytest.raises(ValueError, lambda: plots.figure(small(), "vss")).match("what='vss'")
+    pytest.raises(ValueError, lambda: plots.figure(small_run(), "vss")).match("what='vss'")

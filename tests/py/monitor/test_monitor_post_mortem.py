@@ -14,7 +14,7 @@ LIMIT = 1000 * MB
 
 
 def job(count=700, grown=400, limit=LIMIT, kills=0, current=None):
-    """The private memory of a worker grows by `grown` MB, and so does the cgroup unless `current` is given."""
+    """Returns entries in which a worker and, unless `current` is given, its cgroup grow by `grown` MB."""
     entries = [start(limit=limit, limit_from="/sys/fs/cgroup/job/memory.max")]
     for t in range(count):
         part = grown * t / count
@@ -25,7 +25,7 @@ def job(count=700, grown=400, limit=LIMIT, kills=0, current=None):
     return entries
 
 
-def examined(*entries, **others):
+def report_of(*entries, **others):
     return post_mortem.examine(run(*entries), **others)
 
 
@@ -34,7 +34,7 @@ def killed(t, label="worker 1", pid=12):
 
 
 def test_a_counted_kill():
-    report = examined(*job(kills=1), killed(700), end(701, exit=1))
+    report = report_of(*job(kills=1), killed(700), end(701, exit=1))
     assert report["oom"]["evidence"] == "certain" and report["oom"]["rise"] == {"oom": 1, "oom_kill": 1}
     assert [one["label"] for one in report["died"]] == ["worker 1", "main"]
     assert report["died"][0]["last rss"] == pytest.approx(500 * MB, rel=0.01)
@@ -47,18 +47,18 @@ def test_a_counted_kill():
 
 def test_the_last_ten_minutes():
     """The rows belong to the first process that ended by a signal."""
-    report = examined(*job(), killed(700))
+    report = report_of(*job(), killed(700))
     rows = report["minutes"]["rows"]
     assert report["minutes"]["label"] == "worker 1"
     assert [round(row["seconds before"]) for row in rows] == [600, 300, 120, 60, 30, 10, 5, 0]
     assert rows[0]["uss"] < rows[-1]["uss"] == pytest.approx(500 * MB, rel=0.01)
     assert "600 s" in post_mortem.text(report, 100)
-    rows = examined(*job(count=8), killed(8))["minutes"]["rows"]
+    rows = report_of(*job(count=8), killed(8))["minutes"]["rows"]
     assert [round(row["seconds before"]) for row in rows] == [7, 5, 0]
 
 
 def test_no_evidence():
-    report = examined(*job(grown=0), killed(700))
+    report = report_of(*job(grown=0), killed(700))
     assert report["oom"]["evidence"] == "none"
     text = post_mortem.text(report, 300)
     assert "No evidence of the OOM killer." in text and "scheduler" in text and "59 % of 1 GB" in text
@@ -67,16 +67,16 @@ def test_no_evidence():
 
 @pytest.mark.parametrize(("current", "evidence"), [(899, "none"), (901, "likely")])
 def test_near_the_limit_means_nine_tenths(current, evidence):
-    oom = examined(*job(current=current), killed(700))["oom"]
+    oom = report_of(*job(current=current), killed(700))["oom"]
     assert oom["evidence"] == evidence and "90 % of 1 GB" in oom["text"]
 
 
 def test_without_a_limit_the_machine_counts():
     entries = job(limit=None, grown=0)
     entries[0]["total_memory"] = 320 * MB
-    assert examined(*entries, killed(700))["oom"]["evidence"] == "likely"
+    assert report_of(*entries, killed(700))["oom"]["evidence"] == "likely"
     entries[0]["total_memory"] = 3200 * MB
-    report = examined(*entries, killed(700))
+    report = report_of(*entries, killed(700))
     assert report["oom"]["evidence"] == "none"
     assert "No memory cgroup had a limit. The machine has 3.2 GB. The processes used at most" in post_mortem.text(
         report, 200
@@ -87,7 +87,7 @@ def test_the_limit_of_the_address_space():
     entries = job(limit=None, grown=0, count=9)
     for entry in entries[1:]:
         entry["processes"][1] |= {"address_space": 1900 * MB, "address_limit": 2000 * MB}
-    report = examined(*entries, event(9, "ended", "worker 1", 12, exit=1), end(9, exit=1))
+    report = report_of(*entries, event(9, "ended", "worker 1", 12, exit=1), end(9, exit=1))
     assert report["limit"]["address space"] == {"label": "worker 1", "pid": 12, "mapped": 1900 * MB, "limit": 2000 * MB}
     assert [one["kind"] for one in report["verdicts"]] == ["address space"]
     text = post_mortem.text(report, 200)
@@ -99,60 +99,60 @@ def test_page_cache_in_the_cgroup_is_not_evidence():
     entries = job(grown=0, current=990)
     for entry in entries[1:]:
         entry["cgroup"]["used"] = 400 * MB
-    report = examined(*entries, killed(700))
+    report = report_of(*entries, killed(700))
     assert report["oom"]["evidence"] == "none" and "40 % of 1 GB" in report["oom"]["text"]
 
 
 def test_a_kill_counted_at_the_end_of_the_log():
     last = end(701, signal="SIGKILL") | {"cgroup": {"current": 5, "oom": 1, "oom_kill": 1}}
-    assert examined(*job(grown=0), killed(700), last)["oom"]["evidence"] == "certain"
+    assert report_of(*job(grown=0), killed(700), last)["oom"]["evidence"] == "certain"
 
 
 def test_a_counter_that_rose_after_the_log():
-    report = examined(*job(grown=0), killed(700), events_now={"oom": 1, "oom_kill": 1})
+    report = report_of(*job(grown=0), killed(700), events_now={"oom": 1, "oom_kill": 1})
     assert report["oom"]["evidence"] == "likely" and "after the last sample" in report["oom"]["text"]
-    report = examined(*job(grown=0), killed(700), events_now={"oom": 0, "oom_kill": 0})
+    report = report_of(*job(grown=0), killed(700), events_now={"oom": 0, "oom_kill": 0})
     assert report["oom"]["evidence"] == "none"
 
 
 def test_a_bus_error():
-    report = examined(*job(grown=0), event(700, "ended", "worker 1", 12, signal="SIGBUS"), end(701, exit=1))
+    report = report_of(*job(grown=0), event(700, "ended", "worker 1", 12, signal="SIGBUS"), end(701, exit=1))
     assert report["oom"]["evidence"] == "none"
     assert "/dev/shm" in " ".join(report["next"]) and "--shm-size" in " ".join(report["next"])
 
 
 def test_an_exception():
-    report = examined(*job(grown=0), end(700, exit=1))
+    report = report_of(*job(grown=0), end(700, exit=1))
     assert [one["exit"] for one in report["died"]] == [1]
     assert "traceback" in " ".join(report["next"])
 
 
 def test_a_successful_run():
-    report = examined(*job(grown=0), event(699, "ended", "worker 1", 12, exit=0), end(700))
+    report = report_of(*job(grown=0), event(699, "ended", "worker 1", 12, exit=0), end(700))
     assert report["died"] == [] and report["next"] == ["No process died for lack of memory in this log."]
     assert "No process died." in post_mortem.text(report)
 
 
 def test_the_next_step_has_the_line_of_the_verdict():
-    report = examined(*job(), killed(700))
+    report = report_of(*job(), killed(700))
     assert [one["kind"] for one in report["verdicts"]] == ["leak"]
     assert report["next"][0].startswith("leak: write `")
 
 
 def test_a_log_without_an_end():
-    report = examined(*job())
+    report = report_of(*job())
     assert "no end line" in report["end"]["text"] and report["oom"]["evidence"] == "likely"
-    assert examined(*job(grown=0))["oom"]["evidence"] == "none"
+    assert report_of(*job(grown=0))["oom"]["evidence"] == "none"
 
 
 def test_unknown_figures():
     entries = [sample(t, [process("main", 10, uss=None, shared=None, pss=None, rss=90)]) for t in range(9)]
-    report = examined(*entries, killed(9, "main", 10))
+    report = report_of(*entries, killed(9, "main", 10))
     assert report["minutes"]["rows"][0]["uss"] is None and "n/a" in post_mortem.text(report)
 
 
 def test_a_process_without_samples():
-    report = examined(*job(grown=0), killed(700, "worker 9", 99))
+    report = report_of(*job(grown=0), killed(700, "worker 9", 99))
     assert report["died"][0]["last rss"] is None and report["minutes"]["label"] == "main"
 
 
@@ -253,7 +253,7 @@ def test_foreign_lines_in_a_log(doctor, tmp_path):
 def test_the_text_is_safe_and_narrow():
     long = "\x1b[31mrank 10 worker 3 of a program with a long name"
     entries = [sample(t, [process(long, 12, uss=111, shared=222, shared_file=212)]) for t in range(9)]
-    report = examined(*entries, killed(9, long))
+    report = report_of(*entries, killed(9, long))
     text = post_mortem.text(report, 60)
     assert "\x1b" not in text and "swap" not in text and "uss" in text
     assert max(map(len, text.splitlines())) <= 60
@@ -261,4 +261,4 @@ def test_the_text_is_safe_and_narrow():
 
 
 def test_the_time_of_the_end():
-    assert examined(*job(count=9), end(10))["end"]["t"] == BEGIN + 10
+    assert report_of(*job(count=9), end(10))["end"]["t"] == BEGIN + 10

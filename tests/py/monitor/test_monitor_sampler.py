@@ -115,7 +115,7 @@ def test_a_process_that_is_about_to_end_keeps_its_label(made):
     made.process(11, 10)
     one = sampler(made)
     one.sample()
-    made.process(11, 10, ())  # its memory is free, so its command is empty
+    made.process(11, 10, ())  # the kernel has freed its memory, so its command is empty
     one.sample()
     made.end(11)
     _, events = one.sample()
@@ -347,7 +347,7 @@ def test_a_store_without_pages_in_memory(made):
     smaps = mapping("/data/x.recs", 70, rss=0, pss=0, device="08:01")
     smaps += mapping("/usr/lib/libtorch.so", 72, rss=150, pss=150, device="08:01", rights="r-xp")
     smaps += mapping("/data/train.bin", 73, rss=50, pss=50, device="08:01")
-    made.process(10, anon=1000, file=401, shmem=0, smaps=smaps)  # not divisible by four
+    made.process(10, anon=1000, file=401, shmem=0, smaps=smaps)  # 401 cannot be divided 3 : 1 exactly
     named = sampler(made).sample()[0]["named"]
     assert (named["stores"], named["files"] + named["interpreter"]) == ({}, 401 * KB)
 

@@ -19,10 +19,10 @@ def process(pid, label, size, exact=True):
 
 def sample(count=3, t=1.0, size=10 * MB, **more):
     crew = [process(100 + n, f"rank {n % 2} worker {n // 2}", size * (n + 1), n % 2 == 0) for n in range(count)]
-    whole = sum(one["pss"] for one in crew)
-    sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), whole), "unmapped": 0}
+    total = sum(one["pss"] for one in crew)
+    sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), total), "unmapped": 0}
     named = {
-        "private": whole - 5 * MB, "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB}, "batches": 0, "files": 0,
+        "private": total - 5 * MB, "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB}, "batches": 0, "files": 0,
         "interpreter": 0, "other": 0
     }  # fmt: skip
     return {
@@ -59,9 +59,9 @@ def test_the_terminal_is_restored(monkeypatch):
     panel = terminal.Panel(writer)
     panel.write(START)
     panel.write(sample())
-    drawn = os.read(reader, 65536).decode()
-    assert "\x1b[1;" in drawn and "rank 0 worker 0" in drawn and not re.search(r"\x1b\[[\d;]*m", drawn)
-    assert all(f"\x1b[{row};1H" in drawn for row in range(19, 25))
+    output = os.read(reader, 65536).decode()
+    assert "\x1b[1;" in output and "rank 0 worker 0" in output and not re.search(r"\x1b\[[\d;]*m", output)
+    assert all(f"\x1b[{row};1H" in output for row in range(19, 25))
     panel.close()
     assert os.read(reader, 65536) == b"\x1b7\x1b[r\x1b8\x1b[J"
     os.close(reader)
@@ -81,38 +81,38 @@ def test_a_terminal_that_is_too_small_gets_no_table(monkeypatch):
 
 
 def test_the_summary_has_peaks_and_ends():
-    kept = recent.Recent()
-    kept.write(START)
+    sink = recent.Recent()
+    sink.write(START)
     for t in range(5):
-        kept.write(sample(3, float(t), MB * (10 - abs(t - 2))))
-    kept.write(event("ended", "", t=5.0, pid=100, label="rank 0 worker 0", signal="SIGKILL"))
-    kept.write(event("ended", "", t=5.0, pid=101, label="rank 1 worker 0", exit=3))
-    text = terminal.summary(kept.run(), 60)
+        sink.write(sample(3, float(t), MB * (10 - abs(t - 2))))
+    sink.write(event("ended", "", t=5.0, pid=100, label="rank 0 worker 0", signal="SIGKILL"))
+    sink.write(event("ended", "", t=5.0, pid=101, label="rank 1 worker 0", exit=3))
+    text = terminal.summary(sink.run(), 60)
     assert re.search(r"rank 0 worker 0  100 +10 MB +10 MB +10 MB  SIGKILL", text)
     assert re.search(r"rank 1 worker 0  101 +20 MB +20 MB +20 MB  exit 3", text)
     assert "Peak of the sum: 60 MB (PSS) after 2 s, in 3 processes:" in text
     assert max(map(len, text.split("\n"))) <= 60
-    for entry in kept.run().samples:
+    for entry in sink.run().samples:
         entry["processes"][0]["label"] = "rank 10 worker 12 and more"
-        kept.write(entry)
-    assert max(map(len, terminal.summary(kept.run(), 60).split("\n"))) <= 60
+        sink.write(entry)
+    assert max(map(len, terminal.summary(sink.run(), 60).split("\n"))) <= 60
     assert "No sample was taken" in terminal.summary(recent.Recent().run())
 
 
 def test_a_long_run_is_thinned():
-    kept = recent.Recent()
-    kept.write(START)
+    sink = recent.Recent()
+    sink.write(START)
     for t in range(5000):
-        kept.write(sample(4, float(t)))
-    run = kept.run()
+        sink.write(sample(4, float(t)))
+    run = sink.run()
     assert 900 <= len(run.samples) <= 2002 and run.bad_lines == 0 and run.start == START
     assert (run.samples[0]["t"], run.samples[-1]["t"]) == (0.0, 4999.0)
     assert [one["t"] for one in run.samples] == sorted({one["t"] for one in run.samples})
 
 
 def test_a_long_run_keeps_its_first_and_last_events():
-    kept = recent.Recent()
+    sink = recent.Recent()
     for t in range(5000):
-        kept.write(event("note", "", t=float(t)))
-    times = [one["t"] for one in kept.run().events]
+        sink.write(event("note", "", t=float(t)))
+    times = [one["t"] for one in sink.run().events]
     assert times == sorted(times) and len(times) == 2000 and (times[0], times[-1]) == (0.0, 4999.0)

@@ -27,9 +27,8 @@ from recstore.monitor import sampler, verdicts
 
 def test_leak():
     verdict = judged("leak", *growing(ramp(60, 100, 400)))
-    assert (
-        140 < verdict.evidence["bytes"] / made_runs.MB < 170
-    )  # from the floor of the second quarter to that of the last
+    # from the floor of the second quarter to that of the last
+    assert 140 < verdict.evidence["bytes"] / made_runs.MB < 170
     assert verdict.evidence["seconds to the limit"] is None
     speed = verdict.evidence["bytes a second"] / made_runs.MB
     assert speed == pytest.approx(300 / 59, rel=0.1)
@@ -58,7 +57,7 @@ def test_a_leak_has_the_time_to_the_limit():
 
 @pytest.mark.parametrize(("grown", "found"), [(125, False), (135, True)])
 def test_the_least_size_of_a_leak(grown, found):
-    """Half of the growth is between the second and the last quarter; the threshold is 64 MB."""
+    """Half of the growth is between the floors of the second and the last quarter; the threshold is 64 MB."""
     assert ("leak" in kinds(*growing(ramp(200, 100, 100 + grown)))) is found
 
 
@@ -72,7 +71,7 @@ def test_a_filling_cache_is_not_a_leak():
 
 
 def test_a_heap_that_settles_is_not_a_leak():
-    """The memory grows like that of a DataLoader worker in its first three seconds, but twice as large."""
+    """The sizes are twice those of a DataLoader worker in its first three seconds."""
     first = [
         152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217,
         221

@@ -90,7 +90,7 @@ def test_errors_reach_a_forked_process(server, bucket):
         try:
             bucket.read_into("big", FullDisk(errno.ENOSPC))
         except recstore.errors.OutOfSpaceError:
-            return bucket.size("big")  # the remaining pieces must not be taken for this answer
+            return bucket.size("big")  # its answer must not be mixed up with the remaining pieces of "big"
 
     assert in_child(full) == len(BIG)
 
@@ -166,13 +166,13 @@ def test_no_request_gets_the_answer_of_an_interrupted_request(server, bucket, us
 def test_an_answer_that_cannot_be_decoded(server, bucket):
     bucket.write("big", BIG)
 
-    def refused(*_):
+    def refuse(*_):
         raise ValueError("no pickle")
 
     def work():
         bucket.size("big")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fetch_process.pickle, "loads", refused)
+            patch.setattr(fetch_process.pickle, "loads", refuse)
             with pytest.raises(ValueError, match="no pickle"):
                 bucket.size("none")
         return bucket.size("big")
@@ -208,8 +208,8 @@ def test_the_fetching_process_ends_with_a_killed_parent_whose_children_live(serv
     bucket.write("big", BIG)
     reading, writing = os.pipe()
     stay, stop = os.pipe()
-    middle = os.fork()
-    if middle == 0:
+    worker = os.fork()
+    if worker == 0:
         bucket.size("big")
         pid = fetch_client.forked_helper()._process.pid
         # Another program does not run our at-fork function.
@@ -223,8 +223,8 @@ def test_the_fetching_process_ends_with_a_killed_parent_whose_children_live(serv
         os._exit(0)
     os.close(stay)
     pid = int(os.read(reading, 100))
-    os.kill(middle, signal.SIGKILL)
-    os.waitpid(middle, 0)
+    os.kill(worker, signal.SIGKILL)
+    os.waitpid(worker, 0)
     try:
         assert ends(pid)
     finally:

@@ -78,13 +78,13 @@ def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
 
 
 def test_a_timeout_error_of_a_signal_handler_is_raised(made, tmp_path):
-    def over(*_):
+    def raise_timeout(*_):
         raise TimeoutError("of the program")
 
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     made.delay(2, method="GET", match="recs")
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, raise_timeout)
     try:
         with pytest.raises(TimeoutError, match="of the program"):
             signal.setitimer(signal.ITIMER_REAL, 0.3)

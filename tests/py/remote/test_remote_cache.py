@@ -173,7 +173,7 @@ def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
     assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
     assert y[0] == ALL[0]
     has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # the most recently used
+    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # used more recently than others
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
@@ -226,7 +226,7 @@ def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
     assert into._make_room(10_000)[0] <= 0 and used(tmp_path) == 0
 
 
-WRITES = """
+KILLED_WRITER = """
 import os, signal, sys
 from recstore.remote import cache
 part = cache.Part(cache.Cache(sys.argv[1], limit=20_000), "a" * 40 + ".recs", 15_000)
@@ -235,7 +235,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_unfinished_file_of_a_killed_process_is_removed_when_room_is_needed(tmp_path):
-    assert waiting.python("-c", WRITES, str(tmp_path)).returncode == -signal.SIGKILL
+    assert waiting.python("-c", KILLED_WRITER, str(tmp_path)).returncode == -signal.SIGKILL
     into = cache.Cache(tmp_path, limit=20_000)
     assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
     lacking, may_change, _ = into._make_room(10_000)
@@ -264,7 +264,7 @@ class Clock:
 
 
 def test_waiting_for_room_while_another_file_grows(tmp_path, monkeypatch, caplog):
-    """The wait times out only without progress, so a slow download may take longer. It is logged."""
+    """The wait is logged. It times out only without progress, so a slow download may take longer."""
     into = cache.Cache(tmp_path, limit=20_000)
     part = cache.Part(into, "a" * 40 + ".recs", 15_000)
 
@@ -334,18 +334,18 @@ def test_an_endless_object(tmp_path):
                 written.append(name)
             return 100 << 20
 
-    most = key_filters.most_bytes(100)
-    assert (tmp_path / "set" / f"{found.hashes[0]}.keys").stat().st_size <= most < 1000
+    limit = key_filters.most_bytes(100)
+    assert (tmp_path / "set" / f"{found.hashes[0]}.keys").stat().st_size <= limit < 1000
     keys, recs = (found.hashes[0] + ending for ending in (".keys", ".recs"))
-    for arguments in ((keys, None, most), (recs, found.sizes[0])):
+    for arguments in ((keys, None, limit), (recs, found.sizes[0])):
         with pytest.raises(recstore.errors.CorruptError, match=f"instead of .*in 3 tries.*{arguments[0]}"):
             fetch_process.Fetching(Endless(), into).fetch(*arguments)
     assert written == [] and nothing_half_made(tmp_path / "cache")
-    (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(most + 1))
-    assert into.read(keys, most) is None and keys not in names(tmp_path / "cache", ".keys")
+    (tmp_path / "cache" / "recstore" / keys).write_bytes(bytes(limit + 1))
+    assert into.read(keys, limit) is None and keys not in names(tmp_path / "cache", ".keys")
 
 
-FULL = """
+ON_A_FULL_DISK = """
 import resource, sys, recstore
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 try:
@@ -357,7 +357,7 @@ except recstore.errors.OutOfSpaceError as error:
 
 def test_a_full_disk(made, tmp_path):
     """A limit on file sizes simulates a full disk: the kernel refuses the reservation in the same way."""
-    command = [sys.executable, "-B", "-c", FULL, made.at, str(tmp_path), repr(made.options)]
+    command = [sys.executable, "-B", "-c", ON_A_FULL_DISK, made.at, str(tmp_path), repr(made.options)]
     done = waiting.run(command)
     assert done.stdout.startswith("full:") and str(tmp_path) in done.stdout and "limit=" in done.stdout, done.stderr
     assert nothing_half_made(tmp_path) and names(tmp_path, ".recs") == [] and fetched(made) == (0, 0)
@@ -380,29 +380,29 @@ def test_the_disk_fills_during_a_download(tmp_path, monkeypatch):
 
 
 def test_refused_folders(made, tmp_path, monkeypatch):
-    def refused(path, error, match):
+    def check_refused(path, error, match):
         pytest.raises(error, lambda: recstore.open(made.at, cache=path, options=made.options)).match(match)
 
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    refused(tmp_path / "open", PermissionError, "every user can write")
+    check_refused(tmp_path / "open", PermissionError, "every user can write")
     (tmp_path / "a" / "recstore").mkdir(parents=True, mode=0o755)
-    refused(tmp_path / "a", PermissionError, "mode 0700")
+    check_refused(tmp_path / "a", PermissionError, "mode 0700")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "recstore").symlink_to(tmp_path / "a")
-    refused(tmp_path / "b", NotADirectoryError, "a link")
+    check_refused(tmp_path / "b", NotADirectoryError, "a link")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "recstore").write_text("")
-    refused(tmp_path / "c", NotADirectoryError, "not a folder")
+    check_refused(tmp_path / "c", NotADirectoryError, "not a folder")
     (tmp_path / "d").write_text("")
-    refused(tmp_path / "d", FileExistsError, "d")
+    check_refused(tmp_path / "d", FileExistsError, "d")
     if os.geteuid() == 0:
         (tmp_path / "e" / "recstore").mkdir(parents=True, mode=0o700)
         os.chown(tmp_path / "e" / "recstore", 12345, -1)
-        refused(tmp_path / "e", PermissionError, "must belong to you")
+        check_refused(tmp_path / "e", PermissionError, "must belong to you")
     for kind in ("nfs4", "lustre", "cifs", "fuse.sshfs", "ceph"):
         monkeypatch.setattr(cache_folder, "file_system", lambda folder, kind=kind: kind)
-        refused(tmp_path / "f", ValueError, f"is on {kind}")
+        check_refused(tmp_path / "f", ValueError, f"is on {kind}")
     assert made.log == []
 
 

@@ -185,12 +185,12 @@ def test_in_an_object_store():
 
 @pytest.fixture
 def run(capsys):
-    def called(*arguments):
+    def call(*arguments):
         status = main.main(list(map(str, arguments)))
         out, err = capsys.readouterr()
         return status, out, err
 
-    return called
+    return call
 
 
 def test_recstore_gc(w, run):

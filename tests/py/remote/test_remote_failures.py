@@ -39,10 +39,10 @@ def check_every_record_once(storage, writers, parts):
     assert contents.number == writers * parts and contents.length == 10 * writers * parts
     records = []
     for name in contents.hashes:
-        storage_file = os.path.join(os.getcwd(), f"{name}.recs")
-        with open(storage_file, "wb") as file:
+        copy = os.path.join(os.getcwd(), f"{name}.recs")
+        with open(copy, "wb") as file:
             storage.read_into(f"{name}.recs", file)
-        with recstore.open(storage_file) as part:
+        with recstore.open(copy) as part:
             records += part.to_list()
     assert sorted(records) == [1000 * w + i for w in range(writers) for i in range(10 * parts)]
 
@@ -64,8 +64,8 @@ def test_concurrent_writers(server, tmp_path, monkeypatch, kind, workers_are):
     check_every_record_once(storage_of(url, options), 3, 3)
 
 
-KILLED = """
-import itertools, sys
+KILLED_WRITER = """
+import datetime, itertools, sys
 from recstore.remote.writer import ShardWriter
 w = ShardWriter(sys.argv[1], options=eval(sys.argv[2]), shard_records=100, dir=sys.argv[3])
 print("begun", flush=True)
@@ -81,7 +81,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
     (tmp_path / "temporary").mkdir()
     for pause in (0.0, 0.01, 0.05, 0.1):
         process = subprocess.Popen(
-            [sys.executable, "-c", "import datetime\n" + KILLED, url, repr(options), str(tmp_path / "temporary")],
+            [sys.executable, "-c", KILLED_WRITER, url, repr(options), str(tmp_path / "temporary")],
             stdout=subprocess.PIPE,
         )
         assert process.stdout.readline() == b"begun\n"

@@ -54,8 +54,8 @@ def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
 
 
 def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    quick = fetch_client._BOOTSTRAP.replace("main()", "import recstore.remote.fetch_process as f; f.IDLE = 0.0; main()")
-    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", quick)
+    code = fetch_client._BOOTSTRAP.replace("main()", "import recstore.remote.fetch_process as f; f.IDLE = 0.0; main()")
+    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", code)
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     first = process_of(x)
@@ -118,7 +118,7 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
     read = fetch_client._read
 
     def late(pipe):
-        """The late answer of a process that has been replaced."""
+        """Returns the late answer of a process that has been replaced."""
         monkeypatch.setattr(fetch_client, "_read", read)
         with client._changed:
             client._drop()
@@ -132,7 +132,7 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
 
 
 def test_an_interrupted_half_sent_request(made, tmp_path):
-    """The process has to end, because it would read the rest of the request from the next one."""
+    """The process has to end, because it would take the next request for the rest of this one."""
     client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
     assert len(client.ask("list", "manifest-")) == 1
     process = client._process
@@ -171,24 +171,24 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     client = fetch_client.Client(storage_of(made.at, made.options), into)
     path = os.path.join(into.sets, "x" + cache.LOCK)
     error = recstore.errors.RemoteError("it failed", "s3://x")
-    held = native.Lock(path)
-    assert held.state == native.HELD
-    waiting = native.Lock(path)
-    assert waiting.state == native.BUSY
+    held_lock = native.Lock(path)
+    assert held_lock.state == native.HELD
+    waiting_lock = native.Lock(path)
+    assert waiting_lock.state == native.BUSY
     slept = []
 
     def fail_at_third_sleep(seconds):
         slept.append(seconds)
         if len(slept) == 3:
-            held.write(fetch_client._failure(error, made.options))
-            held.close()
+            held_lock.write(fetch_client._failure(error, made.options))
+            held_lock.close()
 
     wait = cache.Wait(made.at)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_at_third_sleep)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetch_client._wait_for(waiting, made.options, wait)
-    waiting.close()
+            fetch_client._wait_for(waiting_lock, made.options, wait)
+    waiting_lock.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
     failure = fetch_client._failure(error, {"secret": "other"})
     assert fetch_client._error_in(failure, made.options) is None  # other credentials
@@ -231,7 +231,7 @@ TARGET = b"storage", "folder", None
 
 @pytest.fixture
 def serving():
-    """A Server, its Slow, and the list of its answers."""
+    """Yields a Server, the Slow with which it fetches, and the list of its answers."""
     answered, slow = [], Slow()
     server = fetch_process.Server(lambda *answer: answered.append(answer))
     server._fetching[TARGET] = slow

@@ -48,33 +48,33 @@ def filter_of(entries):
 
 
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 65, 5000])
-def test_no_key_is_missed_with_few_false_positives(n):
+def test_no_key_is_missed_and_false_positives_are_few(n):
     keys = [f"key {i}" if i % 3 else i for i in range(n)]
-    made = filter_of(dict.fromkeys(keys, 0))
-    assert all(made.may_have(key_filters.hash_of(key)) for key in keys)
-    others = sum(made.may_have(key_filters.hash_of(f"other {i}")) for i in range(20_000))
-    assert others <= 60  # about 10 are expected: 32 of 65,536 fingerprints in a bucket
+    key_filter = filter_of(dict.fromkeys(keys, 0))
+    assert all(key_filter.may_have(key_filters.hash_of(key)) for key in keys)
+    false_positives = sum(key_filter.may_have(key_filters.hash_of(f"other {i}")) for i in range(20_000))
+    assert false_positives <= 60  # about 10 are expected: 32 of 65,536 fingerprints in a bucket
 
 
 def test_more_keys_than_are_read_at_once(monkeypatch):
     monkeypatch.setattr(key_filters, "_PIECE", 7)
-    made = filter_of({i: i for i in range(100)})
-    assert all(made.may_have(key_filters.hash_of(i)) for i in range(100))
-    assert made._n == 100
+    key_filter = filter_of({i: i for i in range(100)})
+    assert all(key_filter.may_have(key_filters.hash_of(i)) for i in range(100))
+    assert key_filter._n == 100
 
 
 def test_equal_keys_of_other_types_are_found():
-    made = filter_of({1: 0, 2.5: 0, "text": 0, (1, "a"): 0})
+    key_filter = filter_of({1: 0, 2.5: 0, "text": 0, (1, "a"): 0})
     for key in (1.0, True, Fraction(5, 2), Decimal("2.5"), Name("text"), (1.0, "a"), Equal(1)):
-        assert made.may_have(key_filters.hash_of(key)), key
+        assert key_filter.may_have(key_filters.hash_of(key)), key
 
 
 def test_opaque_keys_disable_the_filter_except_nan():
-    made = filter_of({NAN: 1, "a": 2})
-    assert made.opaque == 0 and made._n == 1
-    assert not any(made.may_have(key_filters.hash_of(f"b{i}")) for i in range(20))
-    made = filter_of({Name("a"): 1})
-    assert made.opaque == 1 and made.may_have(key_filters.hash_of("b"))
+    key_filter = filter_of({NAN: 1, "a": 2})
+    assert key_filter.opaque == 0 and key_filter._n == 1
+    assert not any(key_filter.may_have(key_filters.hash_of(f"b{i}")) for i in range(20))
+    key_filter = filter_of({Name("a"): 1})
+    assert key_filter.opaque == 1 and key_filter.may_have(key_filters.hash_of("b"))
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_forged_numbers_do_not_crash():
     n_buckets = int.from_bytes(forged[60:68], "little")
     forged[68 : 68 + 4 * (n_buckets + 1)] = b"\xff" * 4 * (n_buckets + 1)
     forged[8:24] = hashlib.blake2b(forged[24:], digest_size=16).digest()
-    made = key_filters.KeyFilter(forged, "here.keys", SHARD)
-    assert not any(made.may_have(key_filters.hash_of(i)) for i in range(200))
+    key_filter = key_filters.KeyFilter(forged, "here.keys", SHARD)
+    assert not any(key_filter.may_have(key_filters.hash_of(i)) for i in range(200))

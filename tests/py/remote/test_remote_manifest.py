@@ -104,8 +104,8 @@ def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    most = 35e6 if FREE_THREADED else 30e6  # free-threaded objects have 16 more bytes
-    assert len(found) == 100_000 and peak + len(data) < most
+    limit = 35e6 if FREE_THREADED else 30e6  # free-threaded objects have 16 more bytes
+    assert len(found) == 100_000 and peak + len(data) < limit
 
 
 # ---- Untrusted bytes ----

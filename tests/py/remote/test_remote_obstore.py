@@ -75,7 +75,7 @@ PAGES = {
 @pytest.mark.parametrize("use", [use for use in USES if use != "size"])
 @pytest.mark.parametrize("page", PAGES)
 def test_messages_have_no_secrets(server, bucket, monkeypatch, use, page):
-    """S3 returns a refused token and the signed text."""
+    """Error pages of S3 repeat the refused token and the signed text."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of+the/environment==")
     secret, other = "session/token+secret==", "of+the/environment=="
     place = storage_of(bucket.url, {**server.options, "session_token": secret})

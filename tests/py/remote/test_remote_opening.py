@@ -164,10 +164,10 @@ def test_handles_hold_no_credentials(made, tmp_path):
     assert y[70] == ALL[70]
 
 
-in_memory = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd_create")
+needs_memfd = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd_create")
 
 
-@in_memory
+@needs_memfd
 def test_options_are_only_read_from_the_right_memory(tmp_path):
     private = tokens.Private({"a": 1}, None)
     assert private.place() == private.place()
@@ -194,7 +194,7 @@ def unpacked(private):
     )
 
 
-@in_memory
+@needs_memfd
 def test_options_of_another_set_are_never_used(tmp_path):
     """A descriptor number may be reused for another set."""
     first = tokens.Private({"secret": "of the first"}, None)
@@ -207,7 +207,7 @@ def test_options_of_another_set_are_never_used(tmp_path):
     assert of_first()[0] is None
 
 
-@in_memory
+@needs_memfd
 def test_options_survive_a_class_that_cannot_be_imported(tmp_path, monkeypatch):
     (tmp_path / "passing_module.py").write_text("class Passing: pass")
     monkeypatch.syspath_prepend(tmp_path)

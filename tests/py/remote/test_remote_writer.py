@@ -36,7 +36,7 @@ def read(w, number=None):
     return out
 
 
-def only_objects(folder):
+def has_only_objects(folder):
     return [name for name in os.listdir(folder) if name.startswith(".")] == []
 
 
@@ -65,16 +65,16 @@ def test_every_kind_of_records(tmp_path, make):
     w = ShardWriter(tmp_path / "set", shard_records=1000)
     entry = w.write(make())
     assert [shard.records for shard in entry.shards] == [1000, 1000, 500] and entry.records == 2500
-    assert w.commit(entry) == 1 and read(w) == rows(2500) and only_objects(w.url)
+    assert w.commit(entry) == 1 and read(w) == rows(2500) and has_only_objects(w.url)
     assert entry.nbytes == sum(shard.nbytes for shard in entry.shards) > 3 * 4096
 
 
 def test_rows_of_a_table_never_become_objects(tmp_path, monkeypatch):
-    def refused(*_, **__):
+    def refuse(*_, **__):
         raise AssertionError("a row became an object")
 
     table = pa.Table.from_pylist(rows(2500))
-    monkeypatch.setattr(recstore.remote.shard_files.ShardFiles, "extend", refused)
+    monkeypatch.setattr(recstore.remote.shard_files.ShardFiles, "extend", refuse)
     entry = ShardWriter(tmp_path, shard_records=999).write(table)
     assert [shard.records for shard in entry.shards] == [999, 999, 502]
 
@@ -119,7 +119,7 @@ def test_a_repeated_key_within_a_file_counts_once(tmp_path):
     assert entry.records == 2 and w.commit(entry) == 1 and read(w) == [("a", 3), ("b", 2)]
     with recstore.open(w.url) as d:
         assert d.to_dict() == {"a": 3, "b": 2} and d["a"] == 3
-    assert only_objects(w.url) and len(os.listdir(w.url)) == 3
+    assert has_only_objects(w.url) and len(os.listdir(w.url)) == 3
 
 
 def test_saved_indexes_and_options(tmp_path):
@@ -173,7 +173,7 @@ def test_invalid_arguments(tmp_path, options, error, message):
 ])  # fmt: skip
 def test_invalid_records(tmp_path, mapping, records, error):
     pytest.raises(error, lambda: ShardWriter(tmp_path / "set", mapping=mapping, shard_records=2).write(records))
-    assert not (tmp_path / "set").exists() or only_objects(tmp_path / "set")
+    assert not (tmp_path / "set").exists() or has_only_objects(tmp_path / "set")
 
 
 def test_an_error_has_the_number_of_the_record_in_the_stream(tmp_path):

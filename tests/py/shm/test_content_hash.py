@@ -1,4 +1,4 @@
-"""`fingerprint`: equal for equal content in any backing, different for other content; and joblib's hashes of stores."""
+"""`fingerprint`: equal for equal content in any backing, different for other content; pickles of files; joblib."""
 
 import datetime
 import os
@@ -58,10 +58,10 @@ def test_different_content(one, other):
 
 def test_each_record_counts(x):
     """A change of any record, in the first or the last block, changes the fingerprint."""
-    many = [{"id": i, "name": f"n{i}"} for i in range(70_000)]
+    records = [{"id": i, "name": f"n{i}"} for i in range(70_000)]
     seen = set()
     for changed in (None, 0, 1, 65_535, 65_536, 69_999):
-        with RecordList({**r, "id": -1} if i == changed else r for i, r in enumerate(many)) as store:
+        with RecordList({**r, "id": -1} if i == changed else r for i, r in enumerate(records)) as store:
             seen.add(store.fingerprint)
     assert len(seen) == 6
 
@@ -97,7 +97,7 @@ def test_mappings(x, saved, tmp_path):
         d.save(tmp_path / "d.recs")
         opened = recstore.open(tmp_path / "d.recs")
         assert d.fingerprint == e.fingerprint == opened.fingerprint != x.fingerprint
-        assert RecordList(d.values()).fingerprint == x.fingerprint  # values have the bytes of a list
+        assert RecordList(d.values()).fingerprint == x.fingerprint  # a dict stores its values like a list
         assert d.select(["n001"]).fingerprint == opened.select(["n001"]).fingerprint != d.select(["n002"]).fingerprint
         assert d.field("id").fingerprint != d.fingerprint
         assert (
@@ -144,7 +144,7 @@ def test_damage_in_the_tables(x, tmp_path):
     assert error.value.filename == str(tmp_path / "bad.recs")
 
 
-def test_it_is_a_fingerprint_for_shared(x):
+def test_shared_accepts_the_fingerprint_of_a_store(x):
     with recstore.shared("content-hash", lambda: x, fingerprint=x.fingerprint) as shared:
         assert shared.fingerprint == x.fingerprint
 
@@ -198,7 +198,7 @@ def test_a_pickle_of_a_file_may_be_an_error(saved, monkeypatch):
 
 # ---- joblib ----
 
-CACHED = """
+CACHING_PROGRAM = """
 import sys, joblib, recstore
 from recstore import RecordDict, RecordList
 
@@ -219,7 +219,7 @@ def test_joblib_memory_hits_in_the_next_process(tmp_path):
     pytest.importorskip("joblib")
     RecordList({"id": i} for i in range(100)).save(tmp_path / "x.recs")
     script = tmp_path / "cached.py"
-    script.write_text(CACHED)
+    script.write_text(CACHING_PROGRAM)
     command = [sys.executable, "-W", "error", str(script), str(tmp_path / "cache"), str(tmp_path / "x.recs")]
     first, second = (waiting.run(command) for _ in range(2))
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr

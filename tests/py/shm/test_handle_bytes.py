@@ -111,11 +111,11 @@ def views_of(stores):
     for store in stores:
         fancy = fancy + store[[1, 0]].shuffled(3)
     yield fancy
-    many = total
+    long_view = total
     for i in range(200):
-        many = many + stores[i % len(stores)][i % 2 : 2]
-    yield many
-    yield ((many + total.shuffled(1)[::2]).shuffled(2) + fancy)[3:]
+        long_view = long_view + stores[i % len(stores)][i % 2 : 2]
+    yield long_view
+    yield ((long_view + total.shuffled(1)[::2]).shuffled(2) + fancy)[3:]
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 12])

@@ -24,7 +24,7 @@ def test_label(place, kind):
         label = Label.of(segment)
         assert (label.name, label.fingerprint, label.pid, label.keep) == ("of me", "", str(os.getpid()), "")
         segment.verify()
-        # A label does not matter to open().
+        # open() accepts a file with a label.
         x.save(place / "saved")
         with recstore.open(place / "saved", verify="full") as y:
             assert y == x

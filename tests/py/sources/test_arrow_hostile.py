@@ -17,7 +17,7 @@ RELEASE = ctypes.CFUNCTYPE(None, PTR)
 
 
 def struct(name, **groups):
-    """A ctypes.Structure; each argument is the name of a type and its fields, in order."""
+    """Returns a ctypes.Structure. Each keyword is a type, and its value names the fields of this type, in order."""
     types = {"text": ctypes.c_char_p, "int64": I64, "pointer": PTR}
     fields = [(field, types[kind]) for kind, fields in groups.items() for field in fields.split()]
     return type(name, (ctypes.Structure,), {"_fields_": fields})
@@ -269,7 +269,7 @@ def test_a_long_append_can_be_interrupted():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.errors.ClosedError("the store is closed"), MemoryError])
 @pytest.mark.parametrize("read", ["to_arrow", "field", "to_polars"])
 def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
-    """pyarrow would raise a ValueError for any error."""
+    """A library raises an error of its own, such as a ValueError, in place of this error."""
     pytest.importorskip("polars" if read == "to_polars" else "pyarrow")
     original = native.arrow_export
 

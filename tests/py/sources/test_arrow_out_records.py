@@ -75,8 +75,8 @@ anything = st.lists(cells, min_size=1, max_size=6)
        st.randoms(use_true_random=False))  # fmt: skip
 @settings(deadline=None, max_examples=150)
 def test_any_records(columns, times, compression, chance):
-    """If pyarrow can make a table from the columns, keeps their types, and no value is a tuple, the result is equal. If
-    not, it is an error, or a table of all records."""
+    """The result equals pyarrow's table if pyarrow makes one and keeps all types, and no value is a tuple. Otherwise it
+    is an error, or a table of all records."""
     n = max(map(len, columns)) * times
     records = [
         {f"c{k}": column[i % len(column)] for k, column in enumerate(columns) if i < n // 2 or k != 1} for i in range(n)
@@ -119,7 +119,7 @@ def test_mixed_bytes_and_text_are_not_exported_as_invalid_text(value):
 
 
 def keeps_types(value, converted):
-    """Whether pyarrow kept each type or made an int a float. It may make a date of an int, and bytes of text."""
+    """Whether pyarrow kept each type or made an int a float. It may turn an int into a date, or text into bytes."""
     if isinstance(value, dict):
         return all(keeps_types(value[name], converted[name]) for name in value)
     if isinstance(value, list | tuple):

@@ -13,7 +13,7 @@ from recstore.sources import encodings, line_blocks
 
 pytest.importorskip("pyarrow")
 
-MARKED = {
+MARKS = {
     "utf-8": codecs.BOM_UTF8,
     "utf-16-le": codecs.BOM_UTF16_LE,
     "utf-16-be": codecs.BOM_UTF16_BE,
@@ -35,7 +35,7 @@ READERS = {
     "lines": (recstore.read_lines, "\r\n".join(WORDS), WORDS, {}),
 }
 each_reader = pytest.mark.parametrize("name", READERS)
-each_mark = pytest.mark.parametrize("encoding", MARKED)
+each_mark = pytest.mark.parametrize("encoding", MARKS)
 
 
 def read_all(reader, source, options):
@@ -47,7 +47,7 @@ def read_all(reader, source, options):
 @each_mark
 def test_a_mark_gives_the_encoding_and_is_dropped(name, encoding, tmp_path):
     reader, text, expected, options = READERS[name]
-    data = MARKED[encoding] + text.encode(encoding)
+    data = MARKS[encoding] + text.encode(encoding)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(data))
     (tmp_path / "a").write_bytes(data)
@@ -60,7 +60,7 @@ def test_a_mark_gives_the_encoding_and_is_dropped(name, encoding, tmp_path):
 @each_mark
 def test_a_mark_through_a_pipe(name, encoding):
     reader, text, expected, options = READERS[name]
-    data = MARKED[encoding] + text.encode(encoding)
+    data = MARKS[encoding] + text.encode(encoding)
     read_end, write_end = os.pipe()
 
     def write():
@@ -80,7 +80,7 @@ def test_an_invalid_character_is_an_error_that_names_the_file(name, encoding, tm
     reader, text, _, options = READERS[name]
     path = tmp_path / "cut.txt"
     invalid = b"\x00\xd8" if encoding == "utf-16-le" else b"\xff\xff\x00\x00"
-    path.write_bytes(MARKED[encoding] + text.encode(encoding) + invalid + "\n".encode(encoding))
+    path.write_bytes(MARKS[encoding] + text.encode(encoding) + invalid + "\n".encode(encoding))
     with pytest.raises(recstore.errors.InputError, match="cut.txt.*utf-(16|32)"):
         read_all(reader, path, options)
 
@@ -90,7 +90,7 @@ def test_an_invalid_character_is_an_error_that_names_the_file(name, encoding, tm
 def test_a_mark_takes_precedence_over_the_argument(given, encoding, tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "RANGE", 100)
     words = WORDS * 30
-    data = MARKED[encoding] + "\n".join(words).encode(encoding)
+    data = MARKS[encoding] + "\n".join(words).encode(encoding)
     (tmp_path / "a.txt").write_bytes(data)
     for workers in (0, 2):
         assert read_all(recstore.read_lines, tmp_path / "a.txt", {"encoding": given, "workers": workers}) == words
@@ -99,7 +99,7 @@ def test_a_mark_takes_precedence_over_the_argument(given, encoding, tmp_path, mo
 
 
 def test_a_mark_alone():
-    for mark in MARKED.values():
+    for mark in MARKS.values():
         assert read_all(recstore.read_lines, io.BytesIO(mark), {}) == []
         assert read_all(recstore.read_jsonl, io.BytesIO(mark), {}) == []
         with pytest.raises(recstore.errors.InputError, match="the file is empty"):
@@ -131,7 +131,7 @@ class OneByOne(io.RawIOBase):
 @each_mark
 def test_any_size_of_reads(size, encoding):
     text = "\n".join(WORDS)
-    data = MARKED[encoding] + text.encode(encoding)
+    data = MARKS[encoding] + text.encode(encoding)
     file = encodings.utf8(io.BytesIO(data), "a")
     read = b"".join(iter(lambda: file.read(size), b""))
     assert read.decode("utf-8-sig") == text

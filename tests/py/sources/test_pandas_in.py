@@ -253,7 +253,7 @@ def test_dates_and_times_with_missing_values_stay():
 
 
 @pytest.mark.parametrize("column", [pd.period_range("2020-01", periods=3, freq="M"), pd.interval_range(0, 3)])
-def test_types_whose_storage_says_less_are_refused(column):
+def test_periods_and_intervals_are_refused(column):
     for table in (pd.Series(column), pd.DataFrame({"a": column}), pd.DataFrame({"a": range(3)}, index=column)):
         with pytest.raises(recstore.errors.EncodeError):
             RecordList(table.rename_axis("level") if isinstance(table, pd.DataFrame) else table)

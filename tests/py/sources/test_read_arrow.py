@@ -35,8 +35,8 @@ def written(table, kind, rows=100, **options):
 KINDS = ["file", "stream", "feather"]
 
 
-def read(path, **options):
-    with recstore.read_arrow(io.BytesIO(path) if isinstance(path, bytes) else path, **options) as x:
+def read(source, **options):
+    with recstore.read_arrow(io.BytesIO(source) if isinstance(source, bytes) else source, **options) as x:
         return x.to_list()
 
 

@@ -62,7 +62,7 @@ def is_float(text):
 
 
 def type_of(texts):
-    """The documented type of a column, from the texts of its non-empty cells."""
+    """The documented type of a column, as a function that converts a text. `texts` are the non-empty cells."""
     if texts and all(text in ("true", "True", "TRUE", "false", "False", "FALSE") for text in texts):
         return lambda text: text.lower() == "true"
     texts = [text.strip(" ") for text in texts]
@@ -329,7 +329,7 @@ def test_workers_agree_on_the_types(tmp_path):
         assert type(x[0]["a"]) is float
 
 
-def test_a_pipe_is_read_twice():
+def test_a_pipe_with_and_without_dtypes():
     for dtypes in (None, {"a": float, "b": str}):
         reader, writer = os.pipe()
         os.write(writer, b"a,b\n1,x\n2.5,y\n")

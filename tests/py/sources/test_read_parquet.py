@@ -1,11 +1,10 @@
-"""read_parquet (recstore/sources/parquet_files.py, table_files.py): rows equal those of pyarrow's reader; choices of
-rows and columns, workers, and bad files."""
+"""read_parquet (recstore/sources/parquet_files.py, table_files.py): the same rows as pyarrow's reader; choices of rows
+and columns, workers, and bad files."""
 
 import datetime
 import gzip
 import io
 import os
-import pathlib
 import random
 import string
 
@@ -24,7 +23,6 @@ TABLE = pa.table(
     {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
 )
 ROWS = TABLE.to_pylist()
-DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[4] / "shared" / "data")
 
 
 @pytest.fixture
@@ -44,8 +42,8 @@ def parquet_bytes(table):
     return file.getvalue()
 
 
-def written(array):
-    """A file with an array as its column; None if Parquet cannot hold it."""
+def parquet_file(array):
+    """A file with the array as its only column; None if Parquet cannot hold the array."""
     file = io.BytesIO()
     try:
         pq.write_table(pa.table({"x": array}), file)
@@ -56,7 +54,7 @@ def written(array):
 
 @pytest.mark.parametrize("name", arrow_tables.arrays())
 def test_a_column_of_each_type(name):
-    file = written(arrow_tables.arrays()[name])
+    file = parquet_file(arrow_tables.arrays()[name])
     if file is None:
         pytest.skip(f"Parquet cannot hold {name}")
     assert alike(read(file), pq.read_table(file).to_pylist())

@@ -1,5 +1,5 @@
 """Records of real files round-trip exactly, with the types of values and the order of keys. A test is skipped if its
-file is in neither RECSTORE_DATA nor ../shared/data."""
+file is not in RECSTORE_DATA or, without this variable, in ../shared/data."""
 
 import marshal
 
@@ -12,17 +12,19 @@ from recstore import RecordDict, RecordList
 pytestmark = pytest.mark.slow
 
 MAPPINGS = {
-    "countries": lambda: {one["cca3"]: one for one in LISTS["countries"]()},
-    "gemoji": lambda: {one["emoji"]: one for one in LISTS["gemoji"]()},
-    "cmrc": lambda: {one["context_id"]: one for one in LISTS["cmrc"]()},
-    "nlvr2": lambda: {one["identifier"]: one for one in LISTS["nlvr2"]()},
-    "vqarad": lambda: {one["question_id"]: one for one in LISTS["vqarad"]()},
-    "movies": lambda: {one["Title"]: one for one in LISTS["movies"]()},  # keys are str, int and None; some repeat
-    "tate artworks": lambda: {one["acno"]: one for one in LISTS["tate artworks"]()},
-    "sgd": lambda: {one["dialogue_id"]: one for one in LISTS["sgd"]()},
+    "countries": lambda: {record["cca3"]: record for record in LISTS["countries"]()},
+    "gemoji": lambda: {record["emoji"]: record for record in LISTS["gemoji"]()},
+    "cmrc": lambda: {record["context_id"]: record for record in LISTS["cmrc"]()},
+    "nlvr2": lambda: {record["identifier"]: record for record in LISTS["nlvr2"]()},
+    "vqarad": lambda: {record["question_id"]: record for record in LISTS["vqarad"]()},
+    "movies": lambda: {record["Title"]: record for record in LISTS["movies"]()},  # keys: str, int, None; some repeat
+    "tate artworks": lambda: {record["acno"]: record for record in LISTS["tate artworks"]()},
+    "sgd": lambda: {record["dialogue_id"]: record for record in LISTS["sgd"]()},
     "taco as a whole": lambda: from_json("taco/annotations.json.xz"),
     "xquad as a whole": lambda: from_json("nested/xquad/xquad.zh.json.xz"),
-    "boxes": lambda: {(one["image_id"], one["id"]): tuple(one["bbox"]) for one in LISTS["taco annotations"]()},
+    "boxes": lambda: {
+        (record["image_id"], record["id"]): tuple(record["bbox"]) for record in LISTS["taco annotations"]()
+    },
 }
 
 

@@ -1,4 +1,4 @@
-"""Reads real files, and compares each value with what a plain Python reader gives."""
+"""Reads real files and compares each value with a plain Python reader's."""
 
 import csv
 import gzip
@@ -33,15 +33,15 @@ def text_of(path):
 
 
 def json_at(*keys):
-    """The value of a JSON file under these keys."""
+    """A reader that returns the value of a JSON file under these keys."""
 
-    def plain(path):
+    def read(path):
         value = json.loads(text_of(path))
         for key in keys:
             value = value[key]
         return value
 
-    return plain
+    return read
 
 
 def json_lines(path):
@@ -64,16 +64,16 @@ def typed(cells):
 
 
 def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL):
-    """The rows of a CSV file as dicts, with the documented conversion."""
+    """A reader that returns the rows of a CSV file as dicts, with the documented conversion."""
 
-    def plain(path, limit=None):
+    def read(path, limit=None):
         text = io.StringIO(text_of(path), newline="")
         lines = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), limit))
         heads = names or lines.pop(0)
         columns = [typed(cells) for cells in zip(*lines, strict=True)]
         return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    return plain
+    return read
 
 
 def read_json(records=None, **options):
@@ -100,7 +100,7 @@ CASES = {
     "coco/val2017_boxes_yolov4.txt.xz": [(recstore.read_lines, lines)],
     "commonvoice/sentences.tsv.xz": [
         (
-            # All 1.8 million rows would take half a minute more; read_lines compares all lines.
+            # All 1.8 million rows would take half a minute more; the read_lines case below compares all lines.
             read_csv(delimiter="\t", header=["language", "sentence"], quote=None, n_rows=300_000),
             lambda path: rows("\t", ["language", "sentence"], csv.QUOTE_NONE)(path, 300_000),
         ),
@@ -156,18 +156,18 @@ CASES = {
 
 
 def test_no_file_is_left_out():
-    there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.suffix in (".xz", ".gz", ".zip")}
-    assert there - CASES.keys() == set()
+    files = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.suffix in (".xz", ".gz", ".zip")}
+    assert files - CASES.keys() == set()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_line_gives_what_python_gives(name):
+def test_each_file_reads_as_in_python(name):
     path = FOLDER / name
     if not path.exists():
         pytest.skip(f"{name} is not among the real files here")
-    for read, plain in CASES[name]:
+    for read, reference in CASES[name]:
         with read(path) as x:
-            expected = plain(path)
+            expected = reference(path)
             assert len(x) == len(expected)
             if isinstance(expected, dict):
                 assert x.to_dict() == expected

@@ -1,5 +1,5 @@
-"""Every export of stores that mix two or three kinds of values: equal values, or an error that names the field. Those
-cases run in other processes, because a library may crash. RECSTORE_STORM=full runs all pairs and triples."""
+"""Exports of stores that mix two or three kinds of values: equal values, or an error that names the field. These cases
+run in child processes, because a library may crash. RECSTORE_STORM=full runs all pairs and triples of FEW kinds."""
 
 import datetime as dt
 import os
@@ -16,7 +16,7 @@ import pytest
 from recstore import RecordDict, RecordList
 from recstore.cli import main
 
-TESTS = pathlib.Path(__file__).parents[2] / "support"
+SUPPORT = pathlib.Path(__file__).parents[2] / "support"
 
 pa = pytest.importorskip("pyarrow")
 LEVEL, NOON = kinds.Level.LOW, dt.datetime(2024, 6, 1, 12)
@@ -25,7 +25,7 @@ BERLIN, TOKYO = (NOON.replace(tzinfo=zoneinfo.ZoneInfo(name)) for name in ("Euro
 
 def check(tmp_path, *arguments):
     progress = tmp_path / "progress"
-    command = [sys.executable, "-X", "faulthandler", TESTS / "ways_out.py", progress, *arguments]
+    command = [sys.executable, "-X", "faulthandler", SUPPORT / "ways_out.py", progress, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     last = progress.read_text().strip() if progress.exists() else "the imports"
     assert done.returncode == 0, f"{last}: the process ended with {done.returncode}\n{done.stderr[-3000:]}"
@@ -46,7 +46,7 @@ def test_every_pair_and_triple(tmp_path, mode, part):
 
 
 def test_a_crash_and_a_wrong_value_are_failures(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "TESTS", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "SUPPORT", tmp_path)
     script = tmp_path / "ways_out.py"
     script.write_text("import os, sys\nopen(sys.argv[1], 'w').write('the case')\nos.kill(os.getpid(), 11)\n")
     with pytest.raises(AssertionError, match="the case: the process ended with -11"):
@@ -58,7 +58,7 @@ def test_a_crash_and_a_wrong_value_are_failures(tmp_path, monkeypatch):
 
 # ---- Values that only Python reads ----
 
-MADE = [
+COLUMNS = [
     ([LEVEL, 2], "int64", [1, 2]),
     ([BERLIN, None], "timestamp[us, tz=Europe/Berlin]", [BERLIN, None]),
     ([BERLIN, TOKYO], "timestamp[us, tz=UTC]", [BERLIN, TOKYO]),
@@ -70,8 +70,8 @@ MADE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "kind", "expected"), MADE, ids=[kind for _, kind, _ in MADE])
-def test_they_are_columns_in_every_shape_of_records(values, kind, expected):
+@pytest.mark.parametrize(("values", "kind", "expected"), COLUMNS, ids=[kind for _, kind, _ in COLUMNS])
+def test_values_are_columns_in_every_shape_of_records(values, kind, expected):
     with RecordList([(value, "x") for value in values]) as x:
         table = x.to_arrow(names=["v", "name"])
         assert str(table.schema.field("v").type) == kind
@@ -90,7 +90,7 @@ def test_they_are_columns_in_every_shape_of_records(values, kind, expected):
         assert d.values()[:].to_arrow()["0"].to_pylist() == expected
 
 
-def test_their_stream_is_read_in_batches_and_keeps_its_types():
+def test_a_stream_is_read_in_batches_and_keeps_its_types():
     pl = pytest.importorskip("polars")
     records = [{"i": i, "e": LEVEL, "at": BERLIN if i % 3 else None, "t": "x" * (i % 50)} for i in range(70_000)]
     with RecordList(records) as x:
@@ -212,7 +212,7 @@ def test_ints_of_any_size_in_dtypes_of_floats(dtype):
 
 @pytest.mark.parametrize("value", [LEVEL, np.array([["a"]]), BERLIN, {1}], ids=lambda value: type(value).__name__)
 def test_a_lazy_view_has_the_columns_of_its_records(value):
-    """Tuples of items that are alike are columns too, not lists."""
+    """A record that is a tuple of similar items has a column for each item, not a list."""
     with RecordList([(value, value), (value, value)]) as x:
         for lazy in (x.lazy(), x[:1].lazy(), x.lazy()[::-1]):
             assert lazy.to_arrow().column_names == ["0", "1"]

@@ -62,7 +62,7 @@ def test_records_that_are_not_dicts():
         recstore.read_jsonl(io.BytesIO(b"[1]\n2\n"), columns=["a"])
 
 
-def test_more_names_than_keys_keep_the_order_of_the_names():
+def test_with_many_names_fields_have_the_order_of_the_names():
     names = [f"n{i}" for i in range(50)]
     text = b'{"n9": 1, "x": 2, "n3": 3}\n{' + b", ".join(b'"n%d": 0' % i for i in range(50)) + b"}\n"
     with recstore.read_jsonl(io.BytesIO(text), columns=names) as x:

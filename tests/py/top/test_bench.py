@@ -232,7 +232,7 @@ def test_the_table_of_builds(bench):
     ]
     assert "| tang | 100 | 100 | 0.50 | 0.75 | 0.50 | 0.50 | 0.25 | 0.25 |" in tables.build(rows)
     assert "| tang | 100 | 100 | 0.50 | 0.75 | 0.50 | - | 0.25 | - |" in tables.build(rows[-2:]), (
-        "a machine of one core"
+        "a machine with one core"
     )
 
 
@@ -263,8 +263,8 @@ def plots(bench):
     plots.pyplot.close("all")
 
 
-def drawn(plots, suite):
-    """The figures of the committed results, drawn."""
+def draw_figures(plots, suite):
+    """Draws and returns the figures of a suite of the committed results."""
     rows = json.loads((BENCH / "results/2026-11-21-compression.json").read_text())["suites"][suite]
     figures = [figure for _, figure in plots.DRAW[suite](rows)]
     for figure in figures:
@@ -274,7 +274,7 @@ def drawn(plots, suite):
 
 @pytest.mark.parametrize("suite", ["decode", "size", "scale"])
 def test_tick_labels_do_not_overlap(plots, suite):
-    for axis in (axis for figure in drawn(plots, suite) for axis in figure.axes if axis.get_visible()):
+    for axis in (axis for figure in draw_figures(plots, suite) for axis in figure.axes if axis.get_visible()):
         labels = [*axis.get_xticklabels(which="both")]
         low, high = axis.get_xlim()
         shown = [label for label in labels if label.get_text() and low <= label.get_position()[0] <= high]
@@ -284,11 +284,11 @@ def test_tick_labels_do_not_overlap(plots, suite):
 
 
 def test_curves_are_drawn_whole(plots):
-    (figure,) = drawn(plots, "scale")
+    (figure,) = draw_figures(plots, "scale")
     for axis in figure.axes:
         low, high = axis.get_ylim()
         for line in axis.lines:
-            # The marker and half of the line lie above the point.
+            # The marker and the width of the line extend above the point.
             top = axis.transData.inverted().transform(
                 axis.transData.transform((1, max(line.get_ydata()))) + [0, line.get_markersize()]
             )[1]

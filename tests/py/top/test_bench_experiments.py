@@ -28,26 +28,26 @@ def bench(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def prepared(bench, tmp_path):
-    """The file of records and the saved store."""
+def arguments(bench, tmp_path):
+    """The arguments of suite.measure for a small file of records and its saved store."""
     pool, store = tmp_path / "pool", tmp_path / "store.recs"
     pools.write_pool(({"id": i, "name": f"img_{i:05}.jpg", "box": [i / 2, i / 4]} for i in range(COUNT)), pool)
     bench("experiments.containers").save(str(pool), str(store))
     return {"count": COUNT, "pool": str(pool), "store": str(store), "workers": 2, "interval": 0.1}
 
 
-def measured(bench, prepared, experiment, container):
+def measure(bench, arguments, experiment, container):
     suite = bench("experiments.suite")
     try:
-        return suite.measure(experiment, container, **prepared)
+        return suite.measure(experiment, container, **arguments)
     except suite.Skipped as error:
         pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("experiment", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize("container", ["recstore", "list", "numpy"])
-def test_programs_run(bench, prepared, experiment, container):
-    row = measured(bench, prepared, experiment, container)
+def test_programs_run(bench, arguments, experiment, container):
+    row = measure(bench, arguments, experiment, container)
     assert (row["records"], row["ranks"], row["workers"]) == (COUNT, 1, 2)
     assert row["processes"] == 3 + {"fork": 0, "spawn": 1, "forkserver": 2}[experiment]
     assert row["total"] > 0 < row["worker_uss_max"] and (container == "list" or row["store"] > 0)
@@ -61,23 +61,23 @@ def test_programs_run(bench, prepared, experiment, container):
 
 
 @pytest.mark.parametrize("container", ["recstore by name", "numpy", "torch"])
-def test_two_ranks(bench, prepared, container):
+def test_two_ranks(bench, arguments, container):
     if container == "torch":
         pytest.importorskip("torch")
-    row = measured(bench, prepared, "ranks", container)
+    row = measure(bench, arguments, "ranks", container)
     assert (row["ranks"], len(row["ranks_uss"])) == (2, 2) and row["processes"] >= 2 * 3 + 1
     assert "rank 1 worker 1: uss" in row["series"]
 
 
-def test_a_run_from_the_folder_of_a_checkout(bench, prepared, monkeypatch):
+def test_a_run_from_the_folder_of_a_checkout(bench, arguments, monkeypatch):
     """A fork server that preloads recstore would find its source there."""
     monkeypatch.chdir(BENCH.parent)
-    assert measured(bench, prepared, "forkserver", "recstore")["total"] > 0
+    assert measure(bench, arguments, "forkserver", "recstore")["total"] > 0
 
 
-def test_a_program_that_fails_is_an_error(bench, prepared):
+def test_a_program_that_fails_is_an_error(bench, arguments):
     with pytest.raises(RuntimeError, match="ended with exit code"):
-        measured(bench, {**prepared, "store": "/nowhere.recs"}, "fork", "recstore")
+        measure(bench, {**arguments, "store": "/nowhere.recs"}, "fork", "recstore")
 
 
 def test_experiments_that_need_more_memory_are_skipped(bench, monkeypatch):
@@ -107,8 +107,8 @@ def test_the_backlog_is_bounded(bench, monkeypatch):
     # A sample reads one process after another. Meanwhile, each worker may replace a batch with the next one.
     assert 0 < loader["in_flight_batches"] <= 6 + 2 and 0 < queue["in_flight_batches"] <= 16
     figures = plots(bench)
-    (drawn,) = figures.draw_backlog([loader, queue])
-    assert drawn[0] == "experiments-backlog" and len(drawn[1].axes[0].lines) == 2
+    ((name, figure),) = figures.draw_backlog([loader, queue])
+    assert name == "experiments-backlog" and len(figure.axes[0].lines) == 2
 
 
 def plots(bench):
@@ -155,9 +155,9 @@ def test_tables(bench):
     rows = [row("fork", "list", 2 << 30), row("fork", "recstore", 10**8), row("fork", "recstore with torch", 3 << 30)]
     assert "| list, fork | 9.8 | 2.00 | 3.00 | 0.09 |" in page.published(rows)
     assert "| fork | **recstore** | 100 | 5.0 | 2.0 | 0.0 | 1 | 2 |" in page.memory(rows)
-    one = {"loader": "Queue()", "depth": 0, "consumer_s": 0.15, "bound_batches": None}
+    backlog = {"loader": "Queue()", "depth": 0, "consumer_s": 0.15, "bound_batches": None}
     assert "| `Queue()` | 150 ms | none | 16 | 3.0 |" in page.backlog(
-        [{**one, "in_flight_batches": 16.0, "in_flight_most": 3_000_000}]
+        [{**backlog, "in_flight_batches": 16.0, "in_flight_most": 3_000_000}]
     )
     paths = {"method": "spawn", "container": "list", "ranks": 1, "workers": 2, "total": 10**9}
     paths |= {"rank_uss_max": 5 * 10**8, "worker_uss_max": 5 * 10**8, "all_ranks": 10**11}

@@ -47,7 +47,7 @@ def test_every_status_has_a_class():
     assert numbers == set(errors.STATUS_CLASSES)
 
 
-# ---- Errors about a file name it ----
+# ---- Errors about a file contain its name ----
 
 DAMAGED = sorted(pathlib.Path(__file__).parents[2].glob("golden/v1-damaged-*.rec"))
 
@@ -73,7 +73,7 @@ def errors_of(path):
 
 
 @pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.stem)
-def test_errors_about_a_damaged_file_name_it(path):
+def test_errors_about_a_damaged_file_contain_its_name(path):
     raised = list(errors_of(path))
     assert raised
     for error in raised:
@@ -132,7 +132,7 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
 
 
 class _Unreadable:
-    """Unpickling it raises an OSError while `_is_off`."""
+    """An object whose unpickling raises an OSError while `_is_off` is true."""
 
     def __reduce__(self):
         return _unreadable, ()
@@ -167,7 +167,7 @@ def test_an_error_of_the_program_while_saving_names_no_file(tmp_path, monkeypatc
     lambda data: recstore.RecordDict(enumerate(data)).select(range(1, len(data))),
 ])  # fmt: skip
 def test_an_error_of_writing_names_the_path_and_leaves_the_old_file(make, tmp_path):
-    """EFBIG in the middle of a write, as on a full disk."""
+    """A limit on the file size makes a write fail in the middle, as a full disk does."""
     resource = pytest.importorskip("resource")
     x = make([os.urandom(1000) for _ in range(2000)])
     (tmp_path / "x.rec").write_bytes(b"before")

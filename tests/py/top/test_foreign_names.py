@@ -20,12 +20,12 @@ KINDS = [name for name in sources.__all__ if name != "Source"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_hint_is_for_a_name_that_the_reader_lacks(kind):
-    own = {*inspect.signature(getattr(sources, kind)).parameters, *build_options.NAMES}
+    names = {*inspect.signature(getattr(sources, kind)).parameters, *build_options.NAMES}
     hints = foreign_names._BY_READER.get(kind, {})
-    assert not own & {*hints, *foreign_names._FILES}
+    assert not names & {*hints, *foreign_names._FILES}
     for hint in hints.values():
         argument = hint.partition("write ")[2].partition("=")[0]
-        assert "." in argument or not argument or argument in own, hint
+        assert "." in argument or not argument or argument in names, hint
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Sizes and tables for people: every printed size is rounded in the same way."""
+"""Printed sizes and tables: every size is rounded in the same way."""
 
 import pathlib
 import re
@@ -24,7 +24,7 @@ def test_table():
     assert table([("name", "n")], "<>") == "name  n"
 
 
-def test_every_size_has_these_units(tmp_path, monkeypatch):
+def test_every_report_has_these_units(tmp_path, monkeypatch):
     """The table of named stores and both reports on a dataset."""
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
 
@@ -42,9 +42,9 @@ def test_every_size_has_these_units(tmp_path, monkeypatch):
 def test_other_modules_have_no_units_of_their_own():
     package = pathlib.Path(recstore.__file__).parent
     units = re.compile(r"\}\s?[kKMGT]i?B\b")
-    others = {
+    modules = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         if path.name != "text.py" and units.search(path.read_text(encoding="utf-8"))
     }
-    assert not others
+    assert not modules

@@ -5,7 +5,7 @@ import waiting
 
 from recstore import RecordDict, RecordList, foreign_names
 
-LATER = {
+LAZY_MODULES = {
     "recstore.remote": "ShardWriter", "recstore.monitor": "__doc__", "recstore.integrations": "__doc__",
     "recstore.remote.ray": "__doc__", "recstore.remote.dask": "__doc__", "recstore.monitor.log": "Log",
     "recstore.monitor.post_mortem": "read", "recstore.integrations.pycocotools": "__doc__"
@@ -16,9 +16,12 @@ def run(*arguments):
     return waiting.python(*arguments)
 
 
-@pytest.mark.parametrize("module", LATER)
+@pytest.mark.parametrize("module", LAZY_MODULES)
 def test_packages_are_imported_on_first_use(module):
-    code = f"import recstore, sys; assert {module!r} not in sys.modules; print({module}.__name__, hasattr({module}, {LATER[module]!r}))"
+    code = (
+        f"import recstore, sys; assert {module!r} not in sys.modules; "
+        f"print({module}.__name__, hasattr({module}, {LAZY_MODULES[module]!r}))"
+    )
     done = run("-c", code)
     if "needs" in done.stderr:
         pytest.skip(done.stderr.splitlines()[-1])

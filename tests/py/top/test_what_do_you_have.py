@@ -58,7 +58,7 @@ def csv_text():
     return "path,label\n" + "".join(f"{row['path']},{row['label']}\n" for row in ROWS)
 
 
-def piped():
+def filelist_text():
     return "".join(f"{row['wav']}|{row['text']}\n" for row in ROWS)
 
 
@@ -102,7 +102,8 @@ def shard_set():
     writer.commit(writer.write(ROWS))
 
 
-# For each row, a function that makes the files and returns the variables of the row's code, and the expected records.
+# For each row, a function that makes the files and returns the variables of the row's code, and the expected records or
+# their number.
 KINDS = {
     "a COCO file": (lambda: write_json("instances_train2017.json", {"info": {}, "annotations": ROWS}), ROWS),
     "a JSON file that is one list": (lambda: write_json("samples.json", ROWS), ROWS),
@@ -110,7 +111,7 @@ KINDS = {
     "JSON lines": (lambda: write_gzip("dialogues.jsonl.gz", json_lines()), ROWS),
     "several files": (shards, ROWS * 2),
     "a CSV file": (lambda: write_text("train.csv", csv_text()), FLAT),
-    "columns by tabs": (lambda: write_text("filelist.txt", piped()), len(ROWS)),
+    "columns by tabs": (lambda: write_text("filelist.txt", filelist_text()), len(ROWS)),
     "Parquet": (lambda: [parquet(f"part-{i}.parquet") for i in range(2)] and None, FLAT * 2),
     "Arrow or Feather": (arrow, ROWS),
     "a text file": (lambda: write_text("train.txt", "".join(f"{row['path']}\n" for row in ROWS)), len(ROWS)),

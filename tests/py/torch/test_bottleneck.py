@@ -1,4 +1,4 @@
-"""headroom: planted bottlenecks are found with their shares, by a clock that only the planted parts move."""
+"""headroom: planted bottlenecks are found with their shares of the time, by a fake clock."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def clock(monkeypatch):
 
 
 class Planted(Dataset):
-    """A dataset whose parts take known times: seconds for each sample."""
+    """A dataset that reads and transforms each sample in known times, in seconds."""
 
     def __init__(self, clock, read=0.0, transform=0.0):
         self.clock, self.read = clock, read
@@ -48,8 +48,8 @@ class Planted(Dataset):
         return self.transform(self.clock.pass_(self.read, index))
 
 
-class Moved:
-    """A batch that takes a known time to move to a device and to pin."""
+class TimedBatch:
+    """A batch that takes known times to move to a device and to pin."""
 
     def __init__(self, clock, to, pin):
         self.clock, self.seconds, self.pin = clock, to, pin
@@ -61,15 +61,15 @@ class Moved:
         return self.clock.pass_(self.pin, self)
 
 
-def planted(clock, seconds, wrap=lambda dataset: dataset):
+def planted_loader(clock, seconds, wrap=lambda dataset: dataset):
     """A loader whose parts take these seconds for each batch."""
     dataset = Planted(clock, seconds["read"] / BATCH, seconds["transform"] / BATCH)
 
     def collate(samples):
-        return clock.pass_(seconds["collate"], Moved(clock, seconds["transfer"], seconds["pin"]))
+        return clock.pass_(seconds["collate"], TimedBatch(clock, seconds["transfer"], seconds["pin"]))
 
     loader = DataLoader(wrap(dataset), BATCH, collate_fn=collate)
-    loader.pin_memory = True  # without an accelerator, only headroom heeds it: see `clock`
+    loader.pin_memory = True  # only headroom heeds it: `clock` feigns an accelerator
     return loader
 
 
@@ -85,14 +85,14 @@ WRAPPERS = {
 @pytest.mark.parametrize("largest", PARTS)
 def test_planted_parts_have_their_shares(clock, largest, wrap):
     seconds = {name: 40.0 if name == largest else 4.0 for name in PARTS}
-    report = headroom(planted(clock, seconds, wrap), lambda batch: clock.pass_(20, batch.to("cpu")), steps=8)
+    report = headroom(planted_loader(clock, seconds, wrap), lambda batch: clock.pass_(20, batch.to("cpu")), steps=8)
     assert report.parts == pytest.approx(seconds)
     making = seconds["read"] + seconds["transform"] + seconds["collate"]
     step = 20 + seconds["transfer"]
     assert report.waiting_share == pytest.approx(making / (making + step))
     assert report.speedup == pytest.approx((making + step) / step)
     assert f"{largest:<10}" in max(str(report).splitlines(), key=lambda line: line.count("71%"))
-    assert "to" in vars(Moved), "the class of the batch is as it was"
+    assert "to" in vars(TimedBatch), "the class of the batch is as it was"
 
 
 def test_loaders_of_recstore(clock):
@@ -137,22 +137,22 @@ def test_every_way_to_batch_is_taken_apart(loader):
 
 
 def test_watching_transfers_does_not_count_and_is_undone(clock):
-    plain, seconds = Moved.to, dict.fromkeys(PARTS, 1.0)
+    original, seconds = TimedBatch.to, dict.fromkeys(PARTS, 1.0)
 
     def step(batch):
-        clock.pass_(20 if Moved.to is plain else 500)
+        clock.pass_(20 if TimedBatch.to is original else 500)
 
-    assert headroom(planted(clock, seconds), step, steps=8).alone == 20
+    assert headroom(planted_loader(clock, seconds), step, steps=8).alone == 20
 
     def failing(batch):
-        assert Moved.to is plain
+        assert TimedBatch.to is original
 
     with pytest.raises(AssertionError):
-        headroom(planted(clock, seconds), failing, steps=8)
-    assert Moved.to is plain
+        headroom(planted_loader(clock, seconds), failing, steps=8)
+    assert TimedBatch.to is original
 
 
-def test_the_step_runs_with_workers_and_without_a_clock():
+def test_the_step_runs_with_workers_and_the_real_clock():
     seen = []
     x = recstore.RecordList({"id": i} for i in range(64))
     report = headroom(DataLoader(RecordDataset(x), 4, num_workers=1), lambda batch: seen.append(batch["id"]), steps=6)

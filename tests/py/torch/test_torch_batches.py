@@ -20,7 +20,7 @@ from recstore.torch import Batch, Field, Fields, Ragged, batches  # noqa: E402
 
 
 def everything(n=5):
-    """A batch with every kind of entry; all but `other` share one buffer."""
+    """A batch with every kind of entry; all tensors outside `other` share one buffer."""
     records = [{"id": i, "box": [i, 0.5], "t": [i] * i, "p": [[1.0] * (i + 1)] * 2, "s": f"é{i}"} for i in range(n)]
     with RecordList(records) as x:
         f = Fields(x, "id", "box", "s", t="padded", r=Field("ragged", "t"), j=Field("jagged", "t"), p="ragged")
@@ -233,7 +233,7 @@ def test_a_worker_sends_a_batch_without_converting_it(in_a_worker):
         assert fetched(f, [0, 1], lambda batch: sorted(batch)) == ["s", "t"]
         subset = data.Subset(f, [1, 0])
         assert fetched(subset, [0, 1], data.default_convert)["s"] == ["b", "a"]
-        # torch converts other entries as in the parent: arrays become tensors.
+        # As in the parent, torch converts the other entries: arrays become tensors.
         g = Fields(x, t=Field("object"), transform=lambda batch: Batch(a=np.arange(2)))
         assert type(fetched(g, [0, 1], data.default_convert)["a"]) is torch.Tensor
 

@@ -54,7 +54,7 @@ def test_bound_on_the_padded_size(n, max_batch, multiple_of):
 
 
 def test_lengths_of_a_batch_are_similar():
-    """With enough records less than a tenth of all batches is padding; in random batches it is more than half."""
+    """With enough records, less than a tenth of a batch is padding on average; in random batches, more than half is."""
     lengths = some_lengths(20_000, least=50)
     sampler = LengthBatchSampler(lengths, 16384, multiple_of=8)
     padded = sum(rounded(max(lengths[i] for i in batch), 8) * len(batch) for batch in sampler)
@@ -214,7 +214,7 @@ def test_kinds_of_groups():
         pytest.raises(error, lambda: GroupSampler([1], wrong)).match("batch_size must be")
 
 
-# ---- Both: states and loaders ----
+# ---- States and loaders ----
 
 MAKERS = {
     "length": lambda **options: LengthBatchSampler(some_lengths(150), 700, seed=5, **options),

@@ -30,7 +30,7 @@ def ranks(n, nodes, local, epoch=0, **options):
 
 
 def of_nodes(samplers, local):
-    """The records of each node."""
+    """The set of records that each node reads."""
     read = [list(sampler) for sampler in samplers]
     assert len(set(map(len, read))) == 1, "all ranks take as many steps"
     return [{i for each in read[k : k + local] for i in each} for k in range(0, len(read), local)]

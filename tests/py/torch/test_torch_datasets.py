@@ -99,7 +99,7 @@ def test_wrong_indices(x, index, error):
 
 
 @pytest.mark.parametrize("make", [list, torch.tensor], ids=["list", "tensor"])
-def test_a_mask_is_refused_but_not_a_list_of_zeros_and_ones(x, make):
+def test_a_mask_is_refused(x, make):
     pytest.raises(TypeError, lambda: RecordDataset(x)[make([True, False] * 10)]).match(r"x\[mask\]")
 
 
@@ -322,7 +322,7 @@ class ByCache(Delegating):
 
 
 class ByProperties(Delegating):
-    """A wrapper as a class decorator makes it, by iterating over the names of the wrapped class."""
+    """A wrapper with a property for each forwarded name, as a class decorator makes it."""
 
 
 for attribute in ("__getitems__", "records"):
@@ -369,7 +369,7 @@ def test_a_proxy_written_in_c_is_read_sample_by_sample(x, monkeypatch):
     pytest.raises(TypeError, lambda: loaded(dataset)).match("not callable")
 
 
-def test_a_wrapper_that_defines_batches_reads_them(x):
+def test_a_wrapper_may_define_getitems(x):
     class Batched(Delegating):
         def __getitems__(self, indices):
             return [("batched", r["id"]) for r in self.inner.__getitems__(indices)]

@@ -72,7 +72,7 @@ def test_resume_with_drop_last():
 
 
 def test_state_of_the_batches_a_loop_has_consumed():
-    """A DataLoader draws batches ahead, so the loop passes the number of batches that it has had."""
+    """A DataLoader draws batches ahead, so the loop passes the number of batches that it has received."""
     batches = BatchSampler(ShuffleSampler(100, seed=2), 8)
     iterator = iter(batches)
     for _ in range(6):
@@ -105,7 +105,7 @@ def test_the_end_of_an_epoch_resumes_with_the_next():
             later.load_state_dict(state)
             assert np.concatenate(list(later))[:8].tolist() == permute.order(10, 1 + permute.mix(1))[:8]
             assert later.epoch == 1
-            # A loop that calls set_epoch begins with the epoch of the state, which is finished.
+            # A loop that calls set_epoch begins with the epoch of the state, which has ended.
             later.load_state_dict(state)
             later.set_epoch(0)
             assert list(later) == []
@@ -123,7 +123,7 @@ def test_the_last_full_batch_ends_an_epoch_that_drops_the_rest():
 
 
 def test_the_epoch_is_fixed_at_the_first_index():
-    """Lightning makes an iterator, and sets the epoch before it draws from it."""
+    """Lightning makes an iterator, sets the epoch, and only then draws the first index."""
     sampler = ShuffleSampler(10, seed=1)
     for made in (iter(sampler), map(int, itertools.chain.from_iterable(BatchSampler(sampler, 3)))):
         sampler.set_epoch(2)
@@ -215,7 +215,7 @@ def test_state_of_another_sampler_at_the_end_of_an_epoch(drop_last):
     assert second == [batch.tolist() for batch in batches] != first
 
 
-def test_states_nested_by_another_sampler():
+def test_a_sampler_with_its_own_state_in_batches():
     class Counted:
         def __init__(self):
             self.at = 0
@@ -269,7 +269,7 @@ def test_ranks_of_torch_distributed(monkeypatch, tmp_path):
 
 
 def test_accelerate_divides_batches_itself(monkeypatch):
-    """The state and the loader of accelerate are fakes; tests/real has the package."""
+    """The state and the loader of accelerate are fakes; tests/real uses the package."""
     state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
     monkeypatch.setitem(sys.modules, "accelerate.state", state)
     loaders = types.ModuleType("accelerate.data_loader")

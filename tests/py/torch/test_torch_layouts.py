@@ -12,7 +12,7 @@ from recstore.torch import Field, Fields  # noqa: E402
 
 
 def fields_of(x, field):
-    """A Fields of one entry `a`."""
+    """A Fields with one entry, `a`."""
     return Fields(x, a=field)
 
 
@@ -130,7 +130,7 @@ def test_lists_of_lists():
         assert [row.tolist() for row in batch["p"].unbind()] == [[1, 2], [3, 4, 5, 6], [7, 8]]
         assert batch["p_offsets"].tolist() == [0, 2, 2, 3]
         rows = batch["q"].rows()
-        assert [[row.tolist() for row in some] for some in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
+        assert [[row.tolist() for row in record_rows] for record_rows in rows] == [[[1, 2], [3, 4, 5, 6]], [], [[7, 8]]]
         assert batch["r"].tolist() == [[[1, 2, -1, -1], [3, 4, 5, 6]], [[-1] * 4, [-1] * 4], [[7, 8, -1, -1], [-1] * 4]]
         assert batch["r_lengths"].tolist() == [2, 0, 1]
         assert batch["r_inner_lengths"].tolist() == [[2, 4], [0, 0], [2, 0]]
@@ -157,7 +157,7 @@ def test_none_is_an_error_for_objects():
         assert Fields(x, a=Field("object", default=None))[[0, 1, 2]]["a"] == [{"b": 1}, None, None]
 
 
-def test_errors_quote_the_code_of_the_user():
+def test_errors_name_the_entry_and_its_value_or_shape():
     with RecordList({"a": i, "rows": [[i, 1]] * (1 + i % 3), "t": [1] * i} for i in range(300)) as x:
         for options in ({"t": Field("padded", pad=0.5)}, {"a": Field(default=0.5)}):
             (name,) = options

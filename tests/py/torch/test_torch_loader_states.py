@@ -75,7 +75,7 @@ def test_a_batch_sampler_without_a_state_is_counted():
     assert later.state_dict()["batches"] == 0
 
 
-def test_counting_on_after_a_resume():
+def test_counting_continues_after_a_resume():
     made = Loader(Batches(), batch_sampler=Noting())
     made.load_state_dict({**made.state_dict(), "batches": 4})
     batches = iter(made)

@@ -1,4 +1,4 @@
-"""Samplers under fakes of the parts of Lightning's loops that they inspect; tests/real uses Lightning itself."""
+"""Samplers in fake Lightning loops, with the parts that samplers inspect; tests/real uses Lightning itself."""
 
 import sys
 import types

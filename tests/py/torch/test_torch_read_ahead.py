@@ -1,4 +1,4 @@
-"""ReadAhead: results in order, a bounded number ahead, and threads that end with it. Threads wait for
+"""ReadAhead: results in order, a bounded number ahead, and threads that end with it. The threads of a test wait for
 each other with events; the deadlines only end a test that hangs."""
 
 import gc
@@ -216,7 +216,7 @@ def test_a_thread_that_cannot_start_loses_no_order(monkeypatch):
 
 
 def test_an_interrupted_wait_loses_no_result():
-    """After Ctrl-C during a wait, next() returns the result that was waited for."""
+    """After Ctrl-C interrupts a next() that waits, the following next() returns the same result."""
     interrupted = threading.Event()
 
     def read(i):
@@ -423,7 +423,7 @@ def late():
 
 atexit.unregister(read_ahead._close_all)
 atexit.register(late)
-atexit.register(read_ahead._close_all)  # atexit runs the last one first
+atexit.register(read_ahead._close_all)  # atexit runs the last registered function first
 it = ReadAhead(lambda i: i, range(1000), ahead=3, threads=2)
 next(it)
 """

@@ -1,5 +1,5 @@
-"""What the constructor of Fields decides: forms, dtypes, shapes, category names, and the errors for fields that cannot
-become a batch."""
+"""The decisions of the constructor of Fields: forms, dtypes, shapes and category names; and its errors for fields that
+cannot become entries of a batch."""
 
 import datetime
 
@@ -114,7 +114,7 @@ def test_no_records():
 
 
 def test_records_that_do_not_fit_later():
-    """A sample of self-describing records decides. The error for a record that differs names it and the remedy."""
+    """A sample of self-describing records decides. The error names a record that differs, and the remedy."""
     n = 4000
     records = [{"a": [1, 2], "n": i, "t": [[1, 2]]} for i in range(n)]
     records[17] = {"a": [1, 2, 3], "n": 0.5, "t": [[1, 2, 3]]}

@@ -69,7 +69,7 @@ def test_orders_of_epochs_differ_and_repeat():
     for epoch in range(5):
         sampler.set_epoch(epoch)
         orders.append(tuple(sampler))
-        assert tuple(sampler) == orders[-1]  # an epoch is the same until another is set
+        assert tuple(sampler) == orders[-1]  # the order stays until another epoch is set
     assert len(set(orders)) == 5
     following = ShuffleSampler(100, seed=2)
     assert tuple(following) not in orders, "epochs of one seed are not epochs of another"
@@ -83,13 +83,13 @@ def test_ranks_have_the_indices_of_distributed_sampler(world_size, drop_last, sh
     for n in [1, 2, 3, 5, 7, 8, 9, 16, 100, 101]:
         whole = list(ShuffleSampler(n, seed=4, shuffle=shuffle))
         assert sorted(whole) == list(range(n))
-        for rank, mine in enumerate(ranks(n, world_size, seed=4, drop_last=drop_last, shuffle=shuffle)):
-            theirs = DistributedSampler(range(n), world_size, rank, shuffle=False, drop_last=drop_last)
-            assert list(mine) == [whole[i] for i in theirs], (n, rank)
-            assert (len(mine), mine.num_samples, mine.total_size) == (
-                len(theirs),
-                theirs.num_samples,
-                theirs.total_size,
+        for rank, sampler in enumerate(ranks(n, world_size, seed=4, drop_last=drop_last, shuffle=shuffle)):
+            reference = DistributedSampler(range(n), world_size, rank, shuffle=False, drop_last=drop_last)
+            assert list(sampler) == [whole[i] for i in reference], (n, rank)
+            assert (len(sampler), sampler.num_samples, sampler.total_size) == (
+                len(reference),
+                reference.num_samples,
+                reference.total_size,
             )
 
 
@@ -130,11 +130,11 @@ def test_batches_are_slices_of_the_order(batch_size, drop_last):
     for n in (0, 1, 10, 4096, 5000):
         sampler = ShuffleSampler(n, seed=2)
         batches = BatchSampler(sampler, batch_size, drop_last)
-        theirs = list(torch.utils.data.BatchSampler(sampler, batch_size, drop_last))
-        mine = list(batches)
-        assert [batch.tolist() for batch in mine] == theirs
-        assert len(batches) == len(theirs)
-        assert all(type(batch) is np.ndarray and batch.dtype == np.int64 for batch in mine)
+        expected = list(torch.utils.data.BatchSampler(sampler, batch_size, drop_last))
+        arrays = list(batches)
+        assert [array.tolist() for array in arrays] == expected
+        assert len(batches) == len(expected)
+        assert all(type(array) is np.ndarray and array.dtype == np.int64 for array in arrays)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_batches_of_other_samplers(make):
     sampler = make(range(9))
     for drop_last in (True, False):
         batches = BatchSampler(sampler, 2, drop_last)
-        theirs = torch.utils.data.BatchSampler(sampler, 2, drop_last)
-        assert [batch.tolist() for batch in batches] == list(theirs)
-        assert len(batches) == len(theirs)
+        reference = torch.utils.data.BatchSampler(sampler, 2, drop_last)
+        assert [batch.tolist() for batch in batches] == list(reference)
+        assert len(batches) == len(reference)
     assert isinstance(batches, torch.utils.data.BatchSampler)
     assert isinstance(batches, DistributedSampler) == isinstance(sampler, DistributedSampler)
 
@@ -165,7 +165,7 @@ def test_set_epoch_through_batches():
 
 
 class Squares(torch.utils.data.Dataset):
-    """Returns the square of one index, or of each index of a batch."""
+    """Gives the square of an index, or the squares of a batch of indices."""
 
     def __init__(self, n):
         self.n = n
@@ -241,7 +241,7 @@ def test_bad_arguments():
 
 
 def test_all_subclass_distributed_sampler():
-    """Lightning replaces other samplers."""
+    """Lightning replaces samplers of other classes."""
     for sampler in (
         ShuffleSampler(4), WeightedSampler([1, 1]), LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2),
         ShardSampler(4, boundaries=[2, 4]), BatchSampler(ShuffleSampler(4), 2)

@@ -117,13 +117,13 @@ def test_a_window_reads_only_its_shards():
             for at, shard in enumerate(shards):
                 first.setdefault(shard, at)
                 last[shard] = at
-            together = max(sum(first[s] <= at <= last[s] for s in first) for at in range(0, len(shards), 50))
-            assert together <= window, (window, nodes, rank)
+            read_at_once = max(sum(first[s] <= at <= last[s] for s in first) for at in range(0, len(shards), 50))
+            assert read_at_once <= window, (window, nodes, rank)
 
 
 def test_a_window_is_well_mixed():
-    """In a window of four shards, three of four pairs of neighboring records are from different shards: a window is not
-    a concatenation of shards."""
+    """In a window of four shards, three quarters of the pairs of neighboring records are from different shards: a
+    window is not a concatenation of shards."""
     ends = [5000 * i for i in range(1, 9)]
     order = np.array(list(ShardSampler(40_000, boundaries=ends, window=4, seed=1, rank=0, world_size=1)))
     for half in (order[:20_000] // 5000, order[20_000:] // 5000):
@@ -161,7 +161,7 @@ def test_without_shuffle_each_node_reads_its_part_in_order():
 
 
 def test_time_and_memory_depend_on_shards_not_records():
-    """The middle of an epoch of 10^14 records is reached at once."""
+    """A position far into an epoch of 10^14 records is reached at once."""
     ends = np.arange(1, 1001) * 10**11
     state = {**ShardSampler(10**14, boundaries=ends, nodes=3, rank=0, world_size=3).state_dict(), "consumed": 10**13}
     last = []
@@ -208,7 +208,7 @@ def test_state():
     later = ShardSampler(N, boundaries=ENDS, window=2, seed=3, rank=0, world_size=3, nodes=1)
     assert later.state_dict(samples=2)["legs"] == [[0, 1]]
     later.load_state_dict(state)
-    assert later.state_dict() == state, "resuming on one node has read nothing yet"
+    assert later.state_dict() == state, "the resumed sampler has read nothing yet"
     next(iter(later))
     assert later.state_dict()["legs"] == [[0, 2], [14, 1]]
     assert later.state_dict(samples=0)["legs"] == [[0, 2], [14, 1]]
@@ -400,9 +400,9 @@ def test_boundaries_and_bad_arguments():
     for wrong in ([3, 39], [], [-1, 40], [0], [41]):
         with pytest.raises(ValueError, match="end with the number of records, 40:"):
             ShardSampler(N, boundaries=wrong)
-    for name, most in (("window", 2**48), ("nodes", 2**16)):
-        for wrong in (0, -1, most + 1):
-            with pytest.raises(ValueError, match=f"{name} must be from 1 to {most}, not {wrong}"):
+    for name, limit in (("window", 2**48), ("nodes", 2**16)):
+        for wrong in (0, -1, limit + 1):
+            with pytest.raises(ValueError, match=f"{name} must be from 1 to {limit}, not {wrong}"):
                 ShardSampler(N, boundaries=ENDS, **{name: wrong})
         for wrong in (1.5, True, "1"):
             with pytest.raises(TypeError, match=f"{name} must be an integer"):

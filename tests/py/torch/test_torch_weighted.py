@@ -28,7 +28,7 @@ def key_of(seed, epoch):
     return permute.mix((seed + permute.mix(epoch) & permute.MASK) ^ DRAWS)
 
 
-def as_often(indices, shares):
+def fits_shares(indices, shares):
     """Whether the frequency of each index is within five standard deviations of its share. The seeds are fixed, so the
     result never changes."""
     counts, n = np.bincount(indices, minlength=len(shares)), len(indices)
@@ -50,7 +50,7 @@ def test_draws_equal_the_model():
 def test_frequencies():
     weights = [(i % 7) ** 2 for i in range(60)]
     drawn = np.concatenate(list(BatchSampler(WeightedSampler(weights, 200_000, seed=1), 1000)))
-    assert as_often(drawn, weights)
+    assert fits_shares(drawn, weights)
     assert not np.isin(drawn, np.flatnonzero(np.array(weights) == 0)).any()
 
 
@@ -93,7 +93,7 @@ def test_without_replacement_the_order_follows_the_keys():
 def test_without_replacement_the_first_draw_follows_the_weights():
     weights = [1, 2, 3, 4]
     first = [next(iter(WeightedSampler(weights, replacement=False, seed=seed))) for seed in range(3000)]
-    assert as_often(first, weights)
+    assert fits_shares(first, weights)
 
 
 def test_equal_keys_are_taken_in_the_order_of_the_records(monkeypatch):
@@ -110,9 +110,9 @@ def test_classes_have_their_shares():
     with recstore.RecordList({"label": label} for label in labels) as x:
         for classes in (x.field("label"), labels, np.array(labels)):
             drawn = np.array(list(WeightedSampler(shares, 40_000, classes=classes, seed=1)))
-            assert as_often(drawn, [1 / 70] * 70 + [1 / 29] * 29 + [2])
+            assert fits_shares(drawn, [1 / 70] * 70 + [1 / 29] * 29 + [2])
         balanced = np.array(list(WeightedSampler("balanced", 30_000, classes=x.field("label"))))
-        assert as_often(balanced, [1 / 70] * 70 + [1 / 29] * 29 + [1])
+        assert fits_shares(balanced, [1 / 70] * 70 + [1 / 29] * 29 + [1])
         without_cats = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, classes=x.field("label"))
         assert min(without_cats) == 70
 
@@ -242,7 +242,7 @@ def test_native_draws_check_their_arguments():
 
 @pytest.mark.parametrize("damage", ["record", "starts"])
 def test_a_damaged_saved_index(tmp_path, damage):
-    """A damaged index with valid checksums is an error, and never gives an index beyond the records."""
+    """A damaged index with valid checksums is an error, and never yields a position beyond the records."""
     path = tmp_path / "x.recs"
     with recstore.RecordList({"label": i % 5} for i in range(100)) as x:
         x.save(path, group_by="label")

@@ -17,7 +17,7 @@ def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes("A") == b.tobytes("A") and order
 
 
-def saved(x, path):
+def save_segment(x, path):
     x.save(path)
     return reader.Segment(path.read_bytes())
 
@@ -73,7 +73,7 @@ def test_the_ends_of_each_width(dtype, tmp_path):
     arrays = list(spans(dtype)) + [np.zeros(n, dtype) for n in (0, 1, 7, 8, 9, 63, 64, 65, 1023)]
     with recstore.RecordList(arrays) as x:
         assert all(same(a, b) for a, b in zip(x, arrays))
-        assert saved(x, tmp_path / "x.rec").header.features_required & reader.FEATURE_NARROW
+        assert save_segment(x, tmp_path / "x.rec").header.features_required & reader.FEATURE_NARROW
     with recstore.open(tmp_path / "x.rec", verify="full") as y:
         assert all(same(a, b) for a, b in zip(y, arrays))
     records = reader.check((tmp_path / "x.rec").read_bytes())

@@ -1,4 +1,4 @@
-"""The remedy in the error of each kind of value that cannot be stored: it is run, its result is stored, and it loses only
+"""Runs the remedy in the error for each kind of value that cannot be stored, and stores the result. A remedy loses only
 the parts of the value that the message names."""
 
 import argparse
@@ -239,7 +239,7 @@ def test_pandas_without_a_zone_and_with_categories():
 
 
 class Repeating:
-    """A mapping with several entries of one key, like multidict.MultiDict."""
+    """A mapping with several entries for one key, like multidict.MultiDict."""
 
     __slots__ = ("_entries",)
 
@@ -256,7 +256,7 @@ class Repeating:
         return dict(reversed(self._entries))[key]
 
 
-def test_entries_of_one_key_are_kept():
+def test_entries_for_one_key_are_kept():
     assert remedied(Repeating(("a", 1), ("a", 2)))[0] == [("a", 1), ("a", 2)]
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row

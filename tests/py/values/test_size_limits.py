@@ -1,5 +1,5 @@
-"""The size of a file bounds its decoded values (csrc/FORMAT.md, "What a segment may become"): hand-made segments beyond the
-bound are refused, and stores of millions of equal values are read."""
+"""The size of a file bounds its decoded values (csrc/FORMAT.md, "What a segment may become"): hand-made segments beyond
+the bound are refused, and stores of millions of equal values are read."""
 
 import struct
 
@@ -16,43 +16,43 @@ MANY = {"max_values": 1 << 28, "max_bytes": 1 << 32}
 TRUSTED = {"limits": (1 << 28, 1 << 32)}
 
 
-def opened(tmp_path, data, **options):
+def open_bytes(tmp_path, data, **options):
     path = tmp_path / "made.rec"
     path.write_bytes(data)
     return recstore.open(path, **options)
 
 
-def refused(tmp_path, data, *codes):
-    """The deep check refuses the bytes with one of these codes, and so does the reference reader."""
-    ours = pytest.raises(CorruptError, lambda: opened(tmp_path, data, verify="full"))
-    theirs = pytest.raises(reader.FormatError, lambda: reader.check(data))
-    assert any(f"RS_E_FMT_{code}" in str(ours.value) for code in codes), ours.value
-    assert theirs.value.code.removeprefix("RS_E_FMT_") in codes
+def assert_refused(tmp_path, data, *codes):
+    """Checks that the deep check and the reference reader refuse the bytes, each with one of these codes."""
+    caught = pytest.raises(CorruptError, lambda: open_bytes(tmp_path, data, verify="full"))
+    reference = pytest.raises(reader.FormatError, lambda: reader.check(data))
+    assert any(f"RS_E_FMT_{code}" in str(caught.value) for code in codes), caught.value
+    assert reference.value.code.removeprefix("RS_E_FMT_") in codes
 
 
 @pytest.mark.parametrize("child", [w.const(None), w.list_(w.const(1), count=0), w.struct_({})])
 def test_a_record_of_a_few_bytes_stays_within_the_bound_of_its_segment(tmp_path, child):
     size = len(w.segment([w.Block([w.varint(1 << 20)])], [w.list_(child)], **MANY))
     longest = VALUES * size - 1  # the record itself counts too
-    with opened(tmp_path, w.segment([w.Block([w.varint(longest)])], [w.list_(child)], **MANY), verify="full") as x:
+    with open_bytes(tmp_path, w.segment([w.Block([w.varint(longest)])], [w.list_(child)], **MANY), verify="full") as x:
         assert len(x[0]) == longest
     data = w.segment([w.Block([w.varint(longest + 1)])], [w.list_(child)], **MANY)
     assert len(data) == size
-    with opened(tmp_path, data) as x:
+    with open_bytes(tmp_path, data) as x:
         with pytest.raises(CorruptError, match=r"record 0: .*more than a segment of this size may become.*LIMIT"):
             x[0]
         pytest.raises(CorruptError, lambda: x.to_list()).match("LIMIT")
-    refused(tmp_path, data, "LIMIT")
-    with opened(tmp_path, data, verify="full", **TRUSTED) as x:
+    assert_refused(tmp_path, data, "LIMIT")
+    with open_bytes(tmp_path, data, verify="full", **TRUSTED) as x:
         assert len(x[0]) == longest + 1
 
 
 def test_repeated_bytes_of_a_record_are_bounded_too(tmp_path):
     data = w.segment([w.Block([w.varint(1 << 16)])], [w.list_(w.const(["x" * 4000]))], **MANY)
-    with opened(tmp_path, data) as x, pytest.raises(CorruptError, match="LIMIT"):
+    with open_bytes(tmp_path, data) as x, pytest.raises(CorruptError, match="LIMIT"):
         x[0]
-    refused(tmp_path, data, "LIMIT")
-    with opened(tmp_path, data, **TRUSTED) as x:
+    assert_refused(tmp_path, data, "LIMIT")
+    with open_bytes(tmp_path, data, **TRUSTED) as x:
         assert len(x[0]) == 1 << 16
 
 
@@ -62,12 +62,12 @@ def test_the_deep_check_counts_the_records_together(tmp_path):
     def equal(n):
         return w.segment([w.Block([b""] * n, index_width=0)], [root], **MANY)
 
-    with opened(tmp_path, equal(1), verify="full") as x:
+    with open_bytes(tmp_path, equal(1), verify="full") as x:
         assert x[0] == [None] * (1 << 18)
-    refused(tmp_path, equal(3), "LIMIT")
+    assert_refused(tmp_path, equal(3), "LIMIT")
     with pytest.raises(CorruptError, match="the records hold more than a segment of this size may become.*LIMIT"):
-        opened(tmp_path, equal(65536), verify="full")
-    with opened(tmp_path, equal(3), verify="full", **TRUSTED) as x:
+        open_bytes(tmp_path, equal(65536), verify="full")
+    with open_bytes(tmp_path, equal(3), verify="full", **TRUSTED) as x:
         assert len(x) == 3
 
 
@@ -76,7 +76,7 @@ def test_the_deep_check_counts_the_values_of_tables_together(tmp_path):
     trees = [w.dict_coded([0], 6, 64), w.list_(w.const(None), count=1 << 18)]
     data = w.segment([w.Block([b"\0"], index_width=0)], trees, tables=[table], features_required=4, **MANY)
     with pytest.raises(CorruptError, match="LIMIT"):  # the reference reader would take half a minute
-        opened(tmp_path, data, verify="full")
+        open_bytes(tmp_path, data, verify="full")
 
 
 def test_blocks_with_the_same_heap_are_refused(tmp_path):
@@ -86,13 +86,13 @@ def test_blocks_with_the_same_heap_are_refused(tmp_path):
     roots = [w.bytes_(rest=True)]
     assert len(reader.check(w.segment(blocks({}), roots, groups=[0]))) == 6
     data = w.segment(blocks({"heap_offset": 4096, "arrays_offset": 12096}), roots, groups=[0])
-    data = mended(data, lambda out, entries: entries[1].__setitem__(4, 8000))
-    with opened(tmp_path, data) as x, pytest.raises(CorruptError, match="overlap"):
+    data = apply_change(data, lambda out, entries: entries[1].__setitem__(4, 8000))
+    with open_bytes(tmp_path, data) as x, pytest.raises(CorruptError, match="overlap"):
         x.to_list()
-    refused(tmp_path, data, "BLOCK")
+    assert_refused(tmp_path, data, "BLOCK")
 
 
-def mended(data, change):
+def apply_change(data, change):
     """The segment after `change(bytes, {kind: directory entry})`, with correct checksums."""
     out = bytearray(data)
     count, at = struct.unpack_from("<IQ", out, 68)
@@ -116,10 +116,10 @@ def test_records_of_a_block_that_overlap_are_refused(tmp_path):
 
     data = w.segment([w.Block([b"x" * 100] * 128)], [w.bytes_(rest=True)])
     assert reader.check(data) == [b"x" * 100] * 128
-    data = mended(data, overlap)
-    with opened(tmp_path, data) as x:
+    data = apply_change(data, overlap)
+    with open_bytes(tmp_path, data) as x:
         assert x[127] == b"x" * 100
-    refused(tmp_path, data, "OFFSET")
+    assert_refused(tmp_path, data, "OFFSET")
 
 
 def test_trees_that_share_their_bytes_are_refused(tmp_path):
@@ -133,11 +133,11 @@ def test_trees_that_share_their_bytes_are_refused(tmp_path):
     trees = [w.struct_({f"key {i}": w.const(i) for i in range(50)})] * 3
     data = w.segment([w.Block([b""] * 64, tree, index_width=0) for tree in range(3)], trees)
     assert len(reader.check(data)) == 192
-    data = mended(data, share)
-    with opened(tmp_path, data) as x:
+    data = apply_change(data, share)
+    with open_bytes(tmp_path, data) as x:
         assert len(x[0]) == 50
         pytest.raises(CorruptError, lambda: x.to_list()).match("overlap")
-    refused(tmp_path, data, "TREE")
+    assert_refused(tmp_path, data, "TREE")
 
 
 @pytest.mark.parametrize("key", [int, lambda k: (k,)], ids=["ints", "tuples"])
@@ -146,9 +146,9 @@ def test_a_key_index_whose_lookups_are_long_is_refused(tmp_path, key):
     forms = ((k, mapping.canonical(key(k))) for k in range(32_000))
     keys = [key(k) for k, form in forms if mapping.xxh64(form, mapping_writer.SEED) >> 58 == 0]
     data = mapping_writer.mapping(keys, keys)
-    with opened(tmp_path, data) as d:
+    with open_bytes(tmp_path, data) as d:
         assert d[keys[7]] == keys[7]
-    pytest.raises(CorruptError, lambda: opened(tmp_path, data, verify="full")).match(r"its keys are too far.*KEYS")
+    pytest.raises(CorruptError, lambda: open_bytes(tmp_path, data, verify="full")).match(r"its keys are too far.*KEYS")
     pytest.raises(reader.FormatError, lambda: mapping.check(data)).match("slots are read")
 
 

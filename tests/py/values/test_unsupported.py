@@ -187,7 +187,7 @@ def test_an_unsupported_value_after_many(tmp_path, monkeypatch, backing):
 
 
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_exceptions_that_are_not_errors_pass(exception):
+def test_exceptions_that_are_not_errors_propagate(exception):
     def stream():
         yield 1
         raise exception

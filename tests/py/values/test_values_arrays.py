@@ -99,7 +99,7 @@ def test_the_order_is_kept():
 
 
 def test_bytes_between_fields():
-    """A contiguous array keeps them; in a copy that numpy makes they are zero, not uninitialised memory."""
+    """A contiguous array keeps these bytes; in a copy that numpy makes, they are zero, not uninitialized memory."""
     dtype = np.dtype({"names": ["a"], "formats": ["i1"], "itemsize": 8})
     array = np.frombuffer(bytearray(b"\1222222\0" * 500), dtype)
     with RecordList([array, array[::2]]) as x:

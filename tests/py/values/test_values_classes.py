@@ -1,4 +1,4 @@
-"""Objects of classes (enums, namedtuples, dataclasses, attrs classes, registered classes), made without running their code."""
+"""Objects of enums, namedtuples, dataclasses, attrs classes and registered classes, made without running their code."""
 
 import collections
 import dataclasses
@@ -304,7 +304,7 @@ def test_the_result_of_encode_is_checked():
         RecordList([{"box": Box([1])}])
 
 
-def test_exceptions_of_the_functions_pass():
+def test_exceptions_of_the_functions_propagate():
     def fail(value):
         raise LookupError("mine")
 
@@ -332,7 +332,7 @@ def test_two_classes_of_one_name():
         assert type(x[0]) is one and type(y[0]) is two
 
 
-def attached(store):
+def open_from_handle(store):
     """The store opened again from its handle: its Reader has seen no classes, but `trust._seen` has them."""
     from recstore.shm import registry
 
@@ -342,16 +342,16 @@ def attached(store):
 
 
 @pytest.fixture
-def handle(monkeypatch):
+def reopen(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     monkeypatch.setattr(trust, "_seen", {})
-    return attached
+    return open_from_handle
 
 
-def test_a_class_is_imported_for_a_handle(handle, monkeypatch):
+def test_a_class_is_imported_for_a_handle(reopen, monkeypatch):
     x = RecordList([Plain(1), Outer.Inner(2)])
     monkeypatch.setattr(trust, "_seen", {})  # as in a process that has not stored the classes
-    with x, handle(x) as y:
+    with x, reopen(x) as y:
         assert y.segment is not x.segment
         assert y.to_list() == [Plain(1), Outer.Inner(2)]
 
@@ -378,7 +378,7 @@ def test_a_class_is_imported_for_a_handle(handle, monkeypatch):
     ],
     ids=str,
 )
-def test_a_class_that_changed(change, why, handle, monkeypatch):
+def test_a_class_that_changed(change, why, reopen, monkeypatch):
     rows = [
         {"v": {"Plain": Plain(1), "Color": Color.RED, "Perm": Perm.R | Perm.X, "Pair": Pair(1, 2)}[name]}
         for name in change
@@ -387,34 +387,34 @@ def test_a_class_that_changed(change, why, handle, monkeypatch):
         monkeypatch.setattr(trust, "_seen", {})
         for name, other in change.items():
             monkeypatch.delattr(kinds, name) if other is ... else monkeypatch.setattr(kinds, name, other)
-        with handle(x) as y:
+        with reopen(x) as y:
             assert y[0] == 1
             with pytest.raises(recstore.Error, match=f"^record 1: {why}$") as caught:
                 y[1]
             assert type(caught.value) is recstore.Error
 
 
-def test_a_local_class_elsewhere(handle, monkeypatch):
+def test_a_local_class_elsewhere(reopen, monkeypatch):
     with RecordList([kinds.local_class()(1)]) as x:
         monkeypatch.setattr(trust, "_seen", {})
         message = r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; other processes find only classes at the top"
-        with handle(x) as y, pytest.raises(recstore.Error, match=message):
+        with reopen(x) as y, pytest.raises(recstore.Error, match=message):
             y[0]
 
 
-def test_a_registered_object_without_its_functions(handle, monkeypatch):
+def test_a_registered_object_without_its_functions(reopen, monkeypatch):
     register(Box, encode=kinds.pack, decode=kinds.unpack)
     with RecordList([Box([1])]) as x:
         trust.registered.clear()
-        with handle(x) as y, pytest.raises(recstore.Error, match="stored by an encode function"):
+        with reopen(x) as y, pytest.raises(recstore.Error, match="stored by an encode function"):
             y[0]
 
 
-def test_records_without_the_missing_class_are_read(handle, monkeypatch):
+def test_records_without_the_missing_class_are_read(reopen, monkeypatch):
     with RecordList([Plain(1), Pair(1, 2)] * 10) as x:
         monkeypatch.delattr(kinds, "Plain")
         monkeypatch.setattr(trust, "_seen", {})
-        with handle(x) as y:
+        with reopen(x) as y:
             assert y[1] == Pair(1, 2)
             pytest.raises(recstore.Error, lambda: y[0])
 

@@ -1,4 +1,4 @@
-"""Records under RECSTORE_STRICT=1: writes that warn, reads that do not, and behaviour like the builtin types."""
+"""Records under RECSTORE_STRICT=1: writes warn, reads do not, and containers behave like the builtin types."""
 
 import copy
 import json
@@ -198,7 +198,7 @@ def test_pickles_deep_copies_and_whole_exports_are_plain(x):
 
 
 def test_a_store_of_strict_records_has_the_same_bytes(monkeypatch):
-    records = [record | {"tags": {"a"}} for record in RECORDS]  # the order of two elements is random
+    records = [record | {"tags": {"a"}} for record in RECORDS]  # the order of a set of two texts is random
     with RecordList(records) as x, RecordList(list(x)) as y:
         assert x.fingerprint == y.fingerprint and x == y and y == records == list(y) and x.index(records[4]) == 4
 
@@ -378,7 +378,7 @@ def test_texts_are_counted(files):
 
 
 def test_long_texts_that_are_read_many_times():
-    """The sample holds the texts that were read, up to 16 MB; a dead text frees its part."""
+    """The sample holds up to 16 MB of texts. A dead text that is read again counts once."""
     with RecordList("x" * 400_000 + str(i) if i < 60 else f"{i:08}" for i in range(100_000)) as x:
         for _ in range(60):
             assert all(x[i] for i in range(60))
