@@ -27,7 +27,7 @@ def test_every_read_gives_a_value_or_a_documented_error(part, tmp_path):
     surface.run(tmp_path / "damaged.rec", "suite", part * STORES, (part + 1) * STORES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.sampled_from(surface.seed_files()), st.randoms(use_true_random=False), st.integers(0, 2**32 - 1))
 def test_damage_that_hypothesis_draws(original, damage_rng, reading_seed):
     with tempfile.TemporaryDirectory() as folder:

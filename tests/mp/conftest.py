@@ -31,11 +31,14 @@ if BY_DIRECTORY:  # nox -s files
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests as slow if their workers have to import PyTorch."""
+    """Marks tests with forkserver as slow, because it pickles as spawn does, and tests with spawn if their workers have
+    to import PyTorch."""
     for item in items:
-        if item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset")) and hasattr(item, "callspec"):
-            if any(type(value) is str and value in METHODS[1:] for value in item.callspec.params.values()):
-                item.add_marker(pytest.mark.slow)
+        loads_torch = item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset"))
+        slow = METHODS[1:] if loads_torch else METHODS[2:]
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if any(type(value) is str and value in slow for value in params.values()):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def arrays(draw):
     return array[begin:end]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(arrays(), st.booleans())
 def test_any_array(array, as_table):
     source = pa.table({"column": array}) if as_table else array
@@ -112,7 +112,7 @@ def _without_nones(value):
     return value
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(arrays(), arrays())
 def test_chunks_without_missing_fields(first, second):
     source = [pa.table({"column": first}), pa.table({"column": second, "other": second})]

@@ -103,7 +103,7 @@ def features_of_trees(data):
 
 
 @given(ext_values.record_lists, st.sampled_from(["auto", "none"]))
-@settings(in_folder, max_examples=300)
+@settings(in_folder, max_examples=150)
 def test_round_trip(records, compression):
     with recstore.RecordList(records, compression=compression) as store:
         assert same(store.to_list(), records)
@@ -111,7 +111,7 @@ def test_round_trip(records, compression):
 
 
 @given(ext_values.record_lists, st.sampled_from(["auto", "none"]))
-@settings(in_folder, max_examples=150)
+@settings(in_folder, max_examples=75)
 def test_saved_bytes_are_the_format(tmp_path, records, compression):
     data = saved_bytes(tmp_path, records, compression)
     assert same(reader.check(data), records)
@@ -121,7 +121,7 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
 
 
 @given(st.lists(ext_values.known, max_size=6))
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_written_by_the_reference(tmp_path, records):
     """The package returns Records for classes that it does not know."""
     data = w.simple(w.any_(), records, features_required=features(records))
@@ -162,7 +162,7 @@ def by_reference(value):
 
 
 @given(st.lists(instances, max_size=12), st.sampled_from(["auto", "none"]))
-@settings(in_folder, max_examples=150)
+@settings(in_folder, max_examples=75)
 def test_instances(tmp_path, records, compression):
     recstore.register(Plain)
     expected = list(map(by_reference, records))
@@ -253,7 +253,7 @@ flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255
 
 
 @given(st.one_of(ext_values.known, ext_values.objects_of(ext_values.leaves)), flips)
-@settings(in_folder, max_examples=400)
+@settings(in_folder, max_examples=200)
 def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
     """Package and reference both refuse changed bytes of an `any` value, or read the same value."""
     arrays = bytearray()
@@ -275,7 +275,7 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
 
 
 @given(ext_values.record_lists, flips)
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
     """Reading changed bytes with valid checksums gives values or an error of the package."""
     data = saved_bytes(tmp_path, records)

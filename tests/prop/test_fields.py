@@ -17,7 +17,7 @@ columns = pytest.importorskip("recstore.containers.columns")
 native = pytest.importorskip("recstore._core.native")
 
 REFUSALS = (recstore.errors.CorruptError, recstore.errors.VersionError)
-slow_to_draw = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow_to_draw = settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def equals_itself(key):
@@ -88,7 +88,7 @@ def test_nested_records(record, times, compression):
 
 
 @given(trees_and_values())
-@settings(in_folder, max_examples=150)
+@settings(in_folder, max_examples=75)
 def test_trees_made_by_hand(tmp_path, case):
     tree, values = case
     path = new_path(tmp_path)
@@ -157,7 +157,7 @@ def look_at(value, key):
 
 
 @given(segments, flip_lists)
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_damage_gives_values_or_refusals(tmp_path, data, flips):
     path = new_path(tmp_path)
     path.write_bytes(data)
@@ -202,7 +202,7 @@ def column(make):
 
 @given(cells.flatmap(lambda cell: st.lists(cell, max_size=8)), st.sampled_from([None, True, False]), st.sampled_from([1, 30]),
        st.sampled_from(["auto", "none"]))  # fmt: skip
-@settings(slow_to_draw, max_examples=300)
+@settings(slow_to_draw, max_examples=150)
 def test_columns_are_those_of_the_decoded_values(items, ragged, times, compression):
     items = items * times
     with recstore.RecordList(

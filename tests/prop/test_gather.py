@@ -14,7 +14,7 @@ recstore = pytest.importorskip("recstore", exc_type=ImportError)
 
 DTYPES = "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
 NUMPY = "?bBhHiIlLefdFD"
-SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=125, deadline=None, suppress_health_check=list(HealthCheck))
 
 # ---- Kinds of values: makers of one value, whose columns compress as real ones do ----
 

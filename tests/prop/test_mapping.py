@@ -23,7 +23,7 @@ UNCOMPARABLE = (
     OverflowError,
 )  # comparing Decimals and numpy scalars with some values raises these, also in a dict
 
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def equal(a, b):
@@ -288,7 +288,7 @@ KEYS = [
 ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(KEYS),
     st.integers(0, 1 << 30),

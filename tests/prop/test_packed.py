@@ -39,7 +39,7 @@ def test_bad_record(tmp_path, root, raw, code):
 
 
 @given(packed.segments())
-@settings(in_folder, max_examples=100)
+@settings(in_folder, max_examples=50)
 def test_segments(tmp_path, case):
     data, values = case
     with opened(tmp_path, data, verify="full") as x:
@@ -50,7 +50,7 @@ def test_segments(tmp_path, case):
 
 
 @given(packed.segments(), flip_lists)
-@settings(in_folder, max_examples=100)
+@settings(in_folder, max_examples=50)
 def test_damage(tmp_path, case, flips):
     data, values = case
     damaged = resealed(flip(data, flips, [(4096, len(data))]), data)

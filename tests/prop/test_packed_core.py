@@ -101,7 +101,7 @@ def spans_of(data):
 
 
 @given(packed.segments())
-@settings(SLOW, max_examples=300)
+@settings(SLOW, max_examples=150)
 def test_the_core_accepts(tmp_path, case):
     assert verify(case[0], tmp_path) is None
 
@@ -109,7 +109,7 @@ def test_the_core_accepts(tmp_path, case):
 @pytest.mark.slow
 @given(packed.segments(), flip_lists, st.data())
 @settings(
-    SLOW, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+    SLOW, max_examples=250, phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )  # shrinking takes minutes and rarely helps
 def test_the_core_refuses_damage_that_the_reference_refuses(tmp_path, case, flips, draw):
     spans = spans_of(case[0])

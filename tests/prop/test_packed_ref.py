@@ -16,7 +16,7 @@ from ref import mapping_writer as mw
 from ref import writer as w
 
 slow_to_draw = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=100
 )
 TOP = (1 << 64) - 1
 

@@ -288,7 +288,7 @@ def test_any_round_trip(value):
 
 
 @given(trees_and_values(), st.sampled_from([2, 4, 8]))
-@settings(slow_to_draw, max_examples=200)
+@settings(slow_to_draw, max_examples=100)
 def test_tree_round_trip(case, width):
     tree, values = case
     back = reader.check(w.simple(tree, values, width))

@@ -52,7 +52,7 @@ def saved_bytes(folder, records, compression="auto"):
 
 
 @given(record_lists, st.sampled_from(["auto", "none"]))
-@settings(in_folder, max_examples=300)
+@settings(in_folder, max_examples=150)
 def test_round_trip(records, compression):
     with recstore.RecordList(records, compression=compression) as store:
         assert len(store) == len(records)
@@ -88,7 +88,7 @@ def test_many_records(tmp_path, n):
 
 
 @given(trees_and_values(), st.sampled_from([2, 4, 8]))
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_trees_made_by_hand(tmp_path, case, width):
     tree, values = case
     data = w.simple(tree, values, width)
@@ -150,7 +150,7 @@ def values_or_refusal(folder, data, verify):
 
 
 @given(segments, flip_lists, st.booleans())
-@settings(in_folder, max_examples=300)
+@settings(in_folder, max_examples=150)
 def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
     """Half of the examples leave the header alone, because its checksum catches nearly all flips in it."""
     damaged = flip(data, flips, [(4096, len(data))] if reseal else [(0, len(data))])
@@ -158,7 +158,7 @@ def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
 
 
 @given(segments, flip_lists, st.data())
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, flips, draw):
     """One section is damaged and its crc is valid. Package and reference both refuse the segment, or read the same
     values."""
@@ -183,7 +183,7 @@ def test_truncation_is_refused(tmp_path, data, part):
 
 
 @given(segments, flip_lists, st.data())
-@settings(in_folder, max_examples=200)
+@settings(in_folder, max_examples=100)
 def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
     """The crcs cover each byte except the padding between sections."""
     segment = reader.Segment(data)

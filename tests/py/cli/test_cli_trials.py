@@ -154,7 +154,7 @@ def interrupted(command, lines):
     return command.communicate()[1]
 
 
-@pytest.mark.parametrize("lines", range(7))
+@pytest.mark.parametrize("lines", [0, 2, 5])
 @pytest.mark.parametrize("command", ["bench", "demo"])
 def test_ctrl_c(command, lines, tmp_path):
     path = wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(20_000)))

@@ -117,7 +117,7 @@ def gathers(s, i):
 WORK = [at, gets_many, views, mappings, fields, iterates, travels, travels_by_index, gathers, describes]
 
 
-def hammer(stores, close_after=None, rounds=5):
+def hammer(stores, close_after=None, rounds=3):
     """Runs all of WORK in 16 threads; with `close_after`, closes the stores after that number of steps."""
     begin = threading.Barrier(THREADS + 1)
     errors, done = [], []

@@ -226,7 +226,9 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name", [name if "400" in name else pytest.param(name, marks=pytest.mark.slow) for name in LARGE]
+)
 def test_memory_is_bounded(name, tmp_path):
     columns, options = LARGE[name]
     table = pa.table(columns())
