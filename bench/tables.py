@@ -93,7 +93,7 @@ def everything(rows):
             bold = f"**{rival}**" if rival == OURS else rival
             figures = (row.get("bytes"), row.get("build_min_ns"), row.get("random_median_ns"))
             lines.append([name, bold, *map(number, figures)])
-    return markdown(["data", "container", "bytes a record", "build, ns", "random read, ns"], lines)
+    return markdown(["data", "container", "bytes per record", "build, ns", "random read, ns"], lines)
 
 
 def sizes(rows):
@@ -121,7 +121,7 @@ def levels(rows):
             for key in ("bytes", "build_min_ns", "build_cpu_min_ns", "random_median_ns")
         ]
         lines.append([name, *cells])
-    return markdown(["data", "bytes a record", "build, wall ns", "build, processor ns", "random read, ns"], lines)
+    return markdown(["data", "bytes per record", "build, wall ns", "build, processor ns", "random read, ns"], lines)
 
 
 def build(rows):
@@ -164,7 +164,7 @@ def forms(rows):
         first = next(iter(by_node.values()))
         cells = [f"{100 * by_node[kind]['growth']:+.1f}" if kind in by_node else "" for kind in kinds]
         lines.append([name, number(first["bytes_per_record"]), *cells])
-    return markdown(["data", "bytes a record", *kinds], lines)
+    return markdown(["data", "bytes per record", *kinds], lines)
 
 
 # {name of the table: (suite, function)}

@@ -78,7 +78,7 @@ class Skipped(Exception):
     """An experiment that cannot run here; the message is the reason."""
 
 
-def prepared(quick):
+def prepare(quick):
     """The records of the experiments: `(count, pool file, saved store)`. A child process builds a missing store."""
     records = data.coco(quick, 3_000 if quick else None)
     records.ready()
@@ -132,7 +132,7 @@ def measure(experiment, container, count, pool, store, workers, interval=None):
 
 
 def _memory(experiment, container, quick, workers):
-    count, pool, store = prepared(quick)
+    count, pool, store = prepare(quick)
     return [measure(experiment, container, count, pool, store, workers, 0.2 if quick else None)]
 
 

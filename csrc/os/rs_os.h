@@ -157,9 +157,9 @@ typedef struct rs_os_removable {
     uint64_t modified_ns;
 } rs_os_removable;
 
-/* As rs_os_unlink_unused, but removes the file only if it still matches `judged`. A file that has replaced it stays,
+/* As rs_os_unlink_unused, but removes the file only if it still matches `removable`. A file that has replaced it stays,
  * and so does a file that was touched since then: a process that attaches to a kept file touches it. */
-RS_NODISCARD rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *judged, bool *out_removed,
+RS_NODISCARD rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *removable, bool *out_removed,
                                               rs_error *err);
 
 /* Sets *out to whether a process has a lease or lock on the file now. RS_E_SYS_NOT_FOUND for a missing file. */

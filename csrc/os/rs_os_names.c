@@ -210,15 +210,15 @@ static uint64_t modified_ns(const struct stat *st) {
 #endif
 }
 
-/* Returns whether the file of `fd` still matches `judged`; true if `judged` is NULL. */
-static bool still_matches(int fd, const rs_os_removable *judged) {
+/* Returns whether the file of `fd` still matches `removable`; true if `removable` is NULL. */
+static bool still_matches(int fd, const rs_os_removable *removable) {
     struct stat st;
-    if (judged == NULL) return true;
-    return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == judged->device && (uint64_t)st.st_ino == judged->inode &&
-           modified_ns(&st) == judged->modified_ns;
+    if (removable == NULL) return true;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == removable->device && (uint64_t)st.st_ino == removable->inode &&
+           modified_ns(&st) == removable->modified_ns;
 }
 
-static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_removable *judged,
+static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_removable *removable,
                                bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
@@ -234,7 +234,7 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
     code = rs_os_identify(fd, &found, err);
     if (code == RS_OK && found.uid == (uint32_t)geteuid() && (expected == NULL || rs_os_same_file(&found, expected))) {
         code = lock_now(fd, LOCK_EX, err, path);
-        if (code == RS_OK && leads_to(path, fd) && still_matches(fd, judged)) {
+        if (code == RS_OK && leads_to(path, fd) && still_matches(fd, removable)) {
             if (unlink(path) == 0) {
                 *out_removed = true;
             } else if (errno != ENOENT) {
@@ -250,8 +250,8 @@ rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, 
     return unlink_unused(path, expected, NULL, out_removed, err);
 }
 
-rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *judged, bool *out_removed, rs_error *err) {
-    return unlink_unused(path, NULL, judged, out_removed, err);
+rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *removable, bool *out_removed, rs_error *err) {
+    return unlink_unused(path, NULL, removable, out_removed, err);
 }
 
 rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {

@@ -144,7 +144,7 @@ def _leak(run: Run, samples: Sequence[Entry], crew: Sequence[Process]) -> list[V
     left = _seconds_left(run, samples, speed)
     evidence = {
         "bytes": total,
-        "bytes a second": speed,
+        "bytes per second": speed,
         "seconds to the limit": left,
         "processes": [
             {"label": process.label, "pid": process.pid, "anonymous": grown} for process, (grown, _) in leaks.items()

@@ -167,14 +167,14 @@ class Cache:
         except FileNotFoundError:
             return False
 
-    def read(self, name: str, most: int | None = None) -> bytes | None:
-        """The bytes of a filter or manifest; None if it is missing, or was removed because it had more than `most`."""
+    def read(self, name: str, max_bytes: int | None = None) -> bytes | None:
+        """The bytes of a filter or manifest; None if it is missing, or was removed because it was too large."""
         if not self.has(name):
             return None
         try:
             with open(self.path(name), "rb") as file:
                 self.use(self.path(name))
-                if most is None or os.fstat(file.fileno()).st_size <= most:
+                if max_bytes is None or os.fstat(file.fileno()).st_size <= max_bytes:
                     return file.read()
         except FileNotFoundError:  # evicted since
             return None
@@ -199,19 +199,19 @@ class Cache:
 
     # ---- Fetching ----
 
-    def new_part(self, name: str, nbytes: int | None, most: int | None = None) -> Part:
+    def new_part(self, name: str, nbytes: int | None, max_bytes: int | None = None) -> Part:
         """Makes room for a new Part and returns it. For a shard file or filter, the caller holds the lock of the name.
-        If `nbytes` is None, `most` is the maximum size. Raises OutOfSpaceError."""
+        If `nbytes` is None, `max_bytes` is the maximum size. Raises OutOfSpaceError."""
         if self.limit is None:
-            return Part(self, name, nbytes, most)
-        needed = nbytes or most or 0
+            return Part(self, name, nbytes, max_bytes)
+        needed = nbytes or max_bytes or 0
         end, may_change, before = time.monotonic() + _PATIENCE, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
-            with _held(self.path("room" + LOCK)):
+            with _locked(self.path("room" + LOCK)):
                 lacking, may_change, parts = self._make_room(needed)
                 if lacking <= 0:
-                    return Part(self, name, nbytes, most)
+                    return Part(self, name, nbytes, max_bytes)
             if parts != before:  # other downloads make progress
                 before, end = parts, time.monotonic() + _PATIENCE
             wait.pause()  # the files that other processes are fetching can be evicted when they are complete
@@ -294,17 +294,17 @@ class Cache:
 
 class Part:
     """A file of the cache being written. A storage only calls `write`. A known size is reserved at once, so a full disk
-    shows before the download. Otherwise `most`, if not None, is the maximum size. `close` removes a file that `publish`
+    shows before the download. Otherwise the limit is `max_bytes`, if not None. `close` removes a file that `publish`
     has not renamed.
 
     Raises OutOfSpaceError."""
 
-    def __init__(self, cache: Cache, name: str, nbytes: int | None, most: int | None = None) -> None:
+    def __init__(self, cache: Cache, name: str, nbytes: int | None, max_bytes: int | None = None) -> None:
         import fcntl
 
         self.cache, self.final_name, self.nbytes = cache, name, nbytes
         self.failure: CorruptError | OutOfSpaceError | None = None
-        self.most = most if nbytes is None else nbytes
+        self.max_bytes = max_bytes if nbytes is None else nbytes
         while True:
             self.name = f"{cache.path(name)}.{os.urandom(6).hex()}{PART}"
             self.fd = os.open(self.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -347,9 +347,9 @@ class Part:
         size = len(left)
         at = self.written
         self.written += size
-        if self.most is not None and self.written > self.most:
+        if self.max_bytes is not None and self.written > self.max_bytes:
             self.failure = CorruptError(
-                f"it has {self.written:,} bytes or more instead of {self.most:,}", filename=self.final_name
+                f"it has {self.written:,} bytes or more instead of {self.max_bytes:,}", filename=self.final_name
             )
             raise OSError(errno.EFBIG, "more bytes than expected", self.name)
         self.hash.update(left)
@@ -400,7 +400,7 @@ class Part:
 
 
 @contextlib.contextmanager
-def _held(path: str) -> Iterator[None]:
+def _locked(path: str) -> Iterator[None]:
     """Holds a lock, after waiting for the process that has it."""
     wait = Wait(path, "has locked")
     while True:

@@ -74,7 +74,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     if not isinstance(days, (int, float)) or isinstance(days, bool) or not 0 <= days < 1e6:
         raise ValueError(f"days must be a number of 0 or more, not {days!r}")
     storage = whole_set(url, options)
-    objects, now = _listed(storage)
+    objects, now = _list_objects(storage)
     if not objects:
         raise SegmentNotFoundError(errno.ENOENT, "no files of a set of shards here", storage.url)
     until = now - days * 86400
@@ -102,7 +102,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     return Collected(old_numbers, files, nbytes, kept, dry_run)
 
 
-def _listed(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
+def _list_objects(storage: Storage) -> tuple[dict[str, tuple[int, float]], float]:
     """`({name: (bytes, modified)}, now)`: all objects and temporary files, and the current time of the storage's
     clock."""
     marker = f"gc-{os.urandom(8).hex()}.marker"

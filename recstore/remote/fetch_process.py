@@ -60,7 +60,7 @@ class Fetching:
         self.storage, self.cache = storage, into
         self.parts: set[cache.Part] = set()  # being written
 
-    def fetch(self, name: str, nbytes: int | None, most: int | None = None) -> None:
+    def fetch(self, name: str, nbytes: int | None, max_bytes: int | None = None) -> None:
         """Returns when the cache has the object. Raises CorruptError, SegmentNotFoundError, RemoteError and
         OutOfSpaceError."""
         wait = cache.Wait(self.storage.of(name))
@@ -70,15 +70,15 @@ class Fetching:
                 if lock.state == native.HELD:
                     # Another process may have fetched it before this one got the lock.
                     if not self.cache.has(name, nbytes):
-                        self._fetch_locked(name, nbytes, most)
+                        self._fetch_locked(name, nbytes, max_bytes)
                     return
             finally:
                 lock.close()
             wait.pause()
 
-    def _fetch_locked(self, name: str, nbytes: int | None, most: int | None) -> None:
+    def _fetch_locked(self, name: str, nbytes: int | None, max_bytes: int | None) -> None:
         for _ in range(TRIES):
-            fault = self._try(name, nbytes, most)
+            fault = self._try(name, nbytes, max_bytes)
             if fault is None:
                 return
         raise CorruptError(
@@ -87,9 +87,9 @@ class Fetching:
             filename=self.storage.of(name),
         )
 
-    def _try(self, name: str, nbytes: int | None, most: int | None) -> str | None:
+    def _try(self, name: str, nbytes: int | None, max_bytes: int | None) -> str | None:
         """Fetches an object. Returns a description of its fault, or None if it is intact."""
-        with self.cache.new_part(name, nbytes, most) as part:
+        with self.cache.new_part(name, nbytes, max_bytes) as part:
             self.parts.add(part)
             try:
                 self.storage.read_into(name, part)

@@ -236,14 +236,14 @@ class CachedOpener(Opener):
     def _open(self, i: int, full: bool) -> native.Segment:
         return self.cache.opened(*self._pair(i), self._fetch, self.reading.limits, full)
 
-    def _fetch(self, name: str, nbytes: int | None, *most: int) -> None:
+    def _fetch(self, name: str, nbytes: int | None, *max_bytes: int) -> None:
         if not self.client.running:  # waiting for another process needs no fetching process
             wait = caches.Wait(self.storage.of(name))
             while self.cache.is_being_fetched(name):
                 wait.pause()
             if self.cache.has(name, nbytes):
                 return
-        self.client.ask("fetch", [(name, nbytes, *most)])
+        self.client.ask("fetch", [(name, nbytes, *max_bytes)])
 
     def _missing(self, cached: Collection[str]) -> list[tuple[str, int]]:
         """The `(name, bytes)` of the shard files whose names are not in `cached`. `Cache.open` checks the files."""
@@ -327,9 +327,9 @@ class CachedOpener(Opener):
         self._filter_bytes = total
 
     def _filter(self, i: int) -> key_filters.KeyFilter:
-        name, _, most = pair = self._filter_pair(i)
+        name, _, max_bytes = pair = self._filter_pair(i)
         for _ in range(_TRIES):
-            data = self.cache.read(name, most)
+            data = self.cache.read(name, max_bytes)
             if data is not None:
                 try:
                     return key_filters.KeyFilter(data, self.storage.of(name), self.manifest.hashes[i])

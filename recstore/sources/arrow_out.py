@@ -32,7 +32,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
 _MOST_THREADS = 8
-_RECORDS_A_THREAD = 1 << 17  # two batches; for fewer records a thread takes longer to start than to read
+_RECORDS_PER_THREAD = 1 << 17  # two batches; for fewer records a thread takes longer to start than to read
 
 
 def _library(name: str) -> Any:
@@ -218,7 +218,7 @@ def to_polars(records: Any) -> Any:
 
 def _in_threads(records: Records[Any], read: Callable[[_Stream], _T]) -> list[_T]:
     """`[read(stream), ...]` over parts of the records, in as many threads as pay off."""
-    n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
+    n = max(1, min(cores.available(), _MOST_THREADS, len(records) // _RECORDS_PER_THREAD))
     first = _export(records, exact=False)
     if not first.is_sure:
         n = 1

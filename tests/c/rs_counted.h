@@ -11,8 +11,8 @@ static rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_span counted_spans[MAKE_RECORDS];
 static uint64_t counted_kept_bytes; /* stats.kept_bytes before the first record */
 
-/* Collects the stats of the records in `block`. Pair it with forget(). */
-static inline rs_status look(void) {
+/* Collects the stats of the records in `block`. Pair it with clear_stats(). */
+static inline rs_status collect_stats(void) {
     uint64_t begin = 0;
     memset(&stats, 0, sizeof stats);
     for (uint32_t i = 0; i < block.n; i++) {
@@ -29,7 +29,7 @@ static inline rs_status look(void) {
     return rs_stats_collect(&stats, &err);
 }
 
-static inline void forget(void) {
+static inline void clear_stats(void) {
     rs_stats_clear(&stats);
     make_block_clear(&block);
 }

@@ -5,16 +5,17 @@
 
 #include <stdarg.h>
 
-static char said[65536];
-static size_t said_size;
+static char description[65536];
+static size_t description_size;
 
 static inline void say(const char *format, ...) RS_PRINTF(1, 2);
 static inline void say(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    said_size += (size_t)vsnprintf(said + said_size, sizeof said - said_size, format, args);
+    description_size +=
+        (size_t)vsnprintf(description + description_size, sizeof description - description_size, format, args);
     va_end(args);
-    if (said_size >= sizeof said) abort();
+    if (description_size >= sizeof description) abort();
 }
 
 static inline void say_kind(unsigned kind) {

@@ -71,7 +71,7 @@ static inline rs_status sources_compile(rs_compiled_path *out, const rs_key_path
 }
 
 /* Loads a block and compiles its paths. */
-static inline rs_status sources_know(sources *s, uint64_t block, rs_error *err) {
+static inline rs_status sources_load_block(sources *s, uint64_t block, rs_error *err) {
     RS_TRY(rs_store_load_block(&s->store, block, err));
     sources_tree *t = &s->trees[s->store.blocks[block].tree];
     for (uint32_t f = 0; t->paths.n == 0 && f < s->n; f++) {

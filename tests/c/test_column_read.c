@@ -39,7 +39,7 @@ static rs_status run(rs_column_read *got, const int64_t *positions, int64_t star
     for (;;) {
         RS_TRY(rs_column_read_run(got, &s.source, positions, start, step, n, stop, &err));
         if (stop->why != RS_COLUMN_READ_BLOCK) return RS_OK;
-        RS_TRY(sources_know(&s, stop->block, &err));
+        RS_TRY(sources_load_block(&s, stop->block, &err));
     }
 }
 

@@ -5,7 +5,7 @@
 
 static rs_error err;
 
-static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
+static int64_t key_mod_3(uint64_t i) { return (int64_t)(i % 3); }
 
 enum { N = 50 };
 
@@ -16,9 +16,9 @@ TEST(test_label_and_order) {
     saved_bytes one = {0}, two = {0};
     rs_store before, after;
     built list, out = {NULL, 0};
-    REQUIRE(saved_list(key_third, N, label, &writer, &list));
-    saved_make(&one, RS_FMT_SAVED_RECORDS, key_third, N);
-    saved_make(&two, RS_FMT_SAVED_GROUPS, key_third, N);
+    REQUIRE(saved_list(key_mod_3, N, label, &writer, &list));
+    saved_make(&one, RS_FMT_SAVED_RECORDS, key_mod_3, N);
+    saved_make(&two, RS_FMT_SAVED_GROUPS, key_mod_3, N);
     if (CHECK_OK(rs_extension_begin(&extension, &writer, built_slice(&list), &err), &err) &&
         CHECK_OK(rs_extension_add(&extension, &one.parts, &err), &err) &&
         CHECK_OK(rs_extension_add(&extension, &two.parts, &err), &err) &&
@@ -50,7 +50,7 @@ TEST(test_label_and_order) {
 
 /* The segment's earlier indexes stay the same, byte for byte. A segment has at most 16 indexes. */
 TEST(test_more_indexes) {
-    built b = saved_build(RS_FMT_SAVED_GROUPS, key_third, N);
+    built b = saved_build(RS_FMT_SAVED_GROUPS, key_mod_3, N);
     rs_segment_writer writer;
     rs_extension extension;
     saved_bytes bytes = {0};
@@ -61,7 +61,7 @@ TEST(test_more_indexes) {
     CHECK_OK(rs_directory_read(built_slice(&b), &header, 0, &directory, &err), &err);
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     CHECK_OK(rs_segment_writer_append(&writer, b.data, b.size, &err), &err);
-    saved_make(&bytes, RS_FMT_SAVED_RECORDS, key_third, N);
+    saved_make(&bytes, RS_FMT_SAVED_RECORDS, key_mod_3, N);
     CHECK_OK(rs_extension_begin(&extension, &writer, built_slice(&b), &err), &err);
     for (uint32_t i = 1; i < RS_FMT_SAVED_INDEXES; i++)
         CHECK_OK(rs_extension_add(&extension, &bytes.parts, &err), &err);
@@ -89,8 +89,8 @@ TEST(test_parts_that_do_not_fit) {
     rs_saved_index_parts parts;
     built list;
     static const uint8_t long_path[RS_FMT_INDEX_PATH + 1] = {0};
-    REQUIRE(saved_list(key_third, N, NULL, &writer, &list));
-    saved_make(&good, RS_FMT_SAVED_RECORDS, key_third, N);
+    REQUIRE(saved_list(key_mod_3, N, NULL, &writer, &list));
+    saved_make(&good, RS_FMT_SAVED_RECORDS, key_mod_3, N);
     CHECK_OK(rs_keys_build((const uint64_t[]){1, 2, 3}, NULL, 3, SAVED_SEED, 1, &factory.keys, &err), &err);
     REQUIRE_OK(rs_extension_begin(&extension, &writer, built_slice(&list), &err), &err);
 #define REFUSED(change) \
@@ -119,7 +119,7 @@ TEST(test_other_segments) {
     rs_segment_writer writer;
     rs_extension extension;
     built list;
-    REQUIRE(saved_list(key_third, N, NULL, &writer, &list));
+    REQUIRE(saved_list(key_mod_3, N, NULL, &writer, &list));
     rs_store_u32(list.data + 64, 2), rs_store_u64(list.data + 16, RS_FMT_FEATURE_MAPPING);
     rs_store_u32(list.data + 4092, rs_crc32c(0, list.data, 4092));
     CHECK_CODE(rs_extension_begin(&extension, &writer, built_slice(&list), &err), RS_E_ARG_RANGE, &err);

@@ -75,7 +75,7 @@ static rs_status measure(uint64_t n) {
         if (g.stop.why == RS_GATHER_BLOCK) {
             const bool was_counting = counting;
             counting = false; /* blocks belong to the store */
-            rs_status status = sources_know(&s, g.stop.block, &err);
+            rs_status status = sources_load_block(&s, g.stop.block, &err);
             counting = was_counting;
             RS_TRY(status);
         } else if (g.stop.why != RS_GATHER_DONE) {

@@ -33,7 +33,7 @@ static rs_status read_all(uint64_t n) {
     if (g.direct) RS_TRY(place());
     do {
         RS_TRY(rs_gather_measure(&g, &s.source, NULL, 0, 1, n, &err));
-        if (g.stop.why == RS_GATHER_BLOCK) RS_TRY(sources_know(&s, g.stop.block, &err));
+        if (g.stop.why == RS_GATHER_BLOCK) RS_TRY(sources_load_block(&s, g.stop.block, &err));
         else if (g.stop.why != RS_GATHER_DONE) return RS_OK;
     } while (g.done < n);
     if (g.direct) return RS_OK;

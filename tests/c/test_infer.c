@@ -51,7 +51,7 @@ static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL};
 static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 
-/* Makes the tree of the block's first n records. Until forget(), `links` and `dictionaries` can be used to encode. */
+/* Makes the tree of the block's first n records. Until clear_infer(), `links` and `dictionaries` can be used to encode. */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_stats survey = {0};
@@ -73,7 +73,7 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
     return status;
 }
 
-static void forget(void) {
+static void clear_infer(void) {
     rs_links_clear(&links);
     rs_dictionaries_clear(&dictionaries);
 }
@@ -82,7 +82,7 @@ static const char *inferred(void) {
     rs_buffer bytes = {0};
     rs_tree tree;
     rs_status status = infer(block.n, &bytes);
-    said_size = 0;
+    description_size = 0;
     if (status == RS_OK) status = make_compiled(&bytes, &tree, &err);
     if (status == RS_OK) {
         say_node(tree.nodes);
@@ -91,9 +91,9 @@ static const char *inferred(void) {
         say("%s", rs_status_name(status));
     }
     rs_buffer_clear(&bytes);
-    forget();
+    clear_infer();
     make_block_clear(&block);
-    return said;
+    return description;
 }
 
 static void add_int(int64_t value) {
@@ -238,7 +238,7 @@ TEST(test_tree_bytes) {
     REQUIRE_OK(infer(2, &bytes), &err);
     CHECK(bytes.size_bytes == sizeof expected && memcmp(bytes.data, expected, sizeof expected) == 0);
     rs_buffer_clear(&bytes);
-    forget();
+    clear_infer();
     make_block_clear(&block);
 }
 
@@ -296,8 +296,8 @@ TEST(test_many_classes) {
         for (unsigned k = 0; k < 2; k++) add_ext(25, name, k);
     }
     (void)inferred();
-    CHECK(strncmp(said, "union(ext25(int1+0), ", 21) == 0);
-    CHECK_STR(said + said_size - 6, ", any)");
+    CHECK(strncmp(description, "union(ext25(int1+0), ", 21) == 0);
+    CHECK_STR(description + description_size - 6, ", any)");
 }
 
 /* ---- Limits ---- */
@@ -357,7 +357,7 @@ TEST(test_little_text) {
     }
     tables_written = 0;
     (void)inferred();
-    CHECK(strncmp(said, "struct(union(concat(const, digits, const), str1), ", 50) == 0);
+    CHECK(strncmp(description, "struct(union(concat(const, digits, const), str1), ", 50) == 0);
     CHECK_U64(tables_written, 0);
 }
 
@@ -379,8 +379,8 @@ static void check_many_shapes(bool plain) {
     make_head(&block.raw, 0x0F, 1), make_float(&block.raw, 0.5), make_int(&block.raw, 1);
     make_record_end(&block);
     (void)inferred();
-    CHECK(strncmp(said, "union(struct(int1+0), ", 22) == 0);
-    CHECK_STR(said + said_size - 6, ", any)");
+    CHECK(strncmp(description, "union(struct(int1+0), ", 22) == 0);
+    CHECK_STR(description + description_size - 6, ", any)");
 }
 
 TEST(test_many_shapes) {
@@ -469,7 +469,7 @@ static void check_random_block(uint32_t n, unsigned depth) {
     CHECK_U64(block.scan.next, block.scan.n_key_sets);
     rs_tree_clear(&tree);
     rs_buffer_clear(&bytes);
-    forget();
+    clear_infer();
     make_block_clear(&block);
 }
 
@@ -491,8 +491,8 @@ TEST(test_bytes_beside_parts) {
     REQUIRE_OK(infer(block.n, &bytes), &err);
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
-    said_size = 0, say_node(tree.nodes);
-    CHECK(strstr(said, "concat") != NULL && strstr(said, "bytes") > strstr(said, "concat"));
+    description_size = 0, say_node(tree.nodes);
+    CHECK(strstr(description, "concat") != NULL && strstr(description, "bytes") > strstr(description, "concat"));
     block.scan.next = 0;
     for (uint32_t i = 0; i < 2; i++) {
         memory[0] = 0x0C, memory[1] = UNITS;
@@ -505,7 +505,7 @@ TEST(test_bytes_beside_parts) {
     CHECK(encoded[0].size_bytes == encoded[1].size_bytes && encoded[0].size_bytes > UNITS);
     CHECK(memcmp(encoded[0].data, encoded[1].data, encoded[0].size_bytes) == 0);
     rs_tree_clear(&tree);
-    forget();
+    clear_infer();
     make_block_clear(&block);
     rs_buffer_clear(&bytes), rs_buffer_clear(&encoded[0]), rs_buffer_clear(&encoded[1]);
 }
@@ -533,7 +533,7 @@ TEST(test_too_long_for_parts) {
     }
     make_block_clear(&fitting), make_block_clear(&longer);
     rs_tree_clear(&tree);
-    forget();
+    clear_infer();
     make_block_clear(&block);
     rs_buffer_clear(&bytes), rs_buffer_clear(&out);
 }

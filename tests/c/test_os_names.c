@@ -80,7 +80,7 @@ static void check_life(rs_backing backing) {
 
 TEST(test_unlink_removable) {
     rs_segment made;
-    rs_os_removable judged;
+    rs_os_removable removable;
     struct stat st;
     struct timespec old[2] = {{1000, 5}, {1000, 5}};
     char *temporary;
@@ -89,11 +89,11 @@ TEST(test_unlink_removable) {
     REQUIRE_OK(make(RS_BACKING_NAMED, "bytes", &made, &temporary), &err);
     REQUIRE_OK(rs_os_publish(made.fd, temporary, at("name"), NULL, &err), &err);
     CHECK(futimens(made.fd, old) == 0 && stat(at("name"), &st) == 0);
-    judged.device = (uint64_t)st.st_dev, judged.inode = (uint64_t)st.st_ino,
-    judged.modified_ns = UINT64_C(1000000000005);
+    removable.device = (uint64_t)st.st_dev, removable.inode = (uint64_t)st.st_ino,
+    removable.modified_ns = UINT64_C(1000000000005);
     CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
     CHECK(out);
-    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &removable, &out, &err), &err);
     CHECK(!out); /* the lease */
     fd = dup(made.fd);
     rs_os_touch(made.fd);
@@ -103,14 +103,14 @@ TEST(test_unlink_removable) {
     rs_os_close(&fd);
     CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
     CHECK(!out);
-    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_removable(at("name"), &removable, &out, &err), &err);
     CHECK(!out); /* touched */
     CHECK(utimensat(AT_FDCWD, at("name"), old, 0) == 0);
-    judged.inode++;
-    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
+    removable.inode++;
+    CHECK_OK(rs_os_unlink_removable(at("name"), &removable, &out, &err), &err);
     CHECK(!out); /* another file */
-    judged.inode--;
-    CHECK_OK(rs_os_unlink_removable(at("name"), &judged, &out, &err), &err);
+    removable.inode--;
+    CHECK_OK(rs_os_unlink_removable(at("name"), &removable, &out, &err), &err);
     CHECK(out && access(at("name"), F_OK) != 0);
     CHECK_CODE(rs_os_is_leased(at("name"), &out, &err), RS_E_SYS_NOT_FOUND, &err);
     free(temporary);

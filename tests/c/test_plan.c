@@ -19,14 +19,14 @@ static void say_plan(const rs_plan *d) {
 static const char *planned(void) {
     rs_dictionaries dictionaries = {0};
     rs_plan *root = NULL;
-    rs_status status = look();
-    said_size = 0;
+    rs_status status = collect_stats();
+    description_size = 0;
     if (status == RS_OK) status = rs_plan_choose(&stats, &dictionaries, 0, &root, &err);
     if (status == RS_OK) say_plan(root);
     else say("%s", rs_status_name(status));
     rs_dictionaries_clear(&dictionaries);
-    forget();
-    return said;
+    clear_stats();
+    return description;
 }
 
 /* ---- Numbers ---- */
@@ -129,7 +129,7 @@ TEST(test_texts) {
         (void)snprintf(name, sizeof name, i % 20 == 7 ? "other %u of them" : "img_%05u.jpg", i * 7 % 65536),
             add_text(name);
     (void)planned();
-    CHECK(strncmp(said, "union(concat(const, digits, const), ", 36) == 0);
+    CHECK(strncmp(description, "union(concat(const, digits, const), ", 36) == 0);
     for (uint32_t i = 0; i < 900; i++)
         (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
     CHECK_STR(planned(), "concat(hex)");
@@ -163,7 +163,7 @@ static const char *planned_without(uint64_t without) {
     choices.without = without;
     (void)planned();
     choices.without = 0;
-    return said;
+    return description;
 }
 
 static void add_paths(void) {
@@ -270,7 +270,7 @@ TEST(test_levels) {
 /* Returns the log's entries as "n_keys.depth of/kind(child) bits", then " of" and the fits unless all values fit, then
  * a star if the form was chosen. */
 static const char *logged(const rs_plan_log *log) {
-    said_size = 0;
+    description_size = 0;
     for (uint32_t i = 0; i < log->n; i++) {
         const rs_weighed *entry = &log->at[i];
         if (i > 0) say(", ");
@@ -280,7 +280,7 @@ static const char *logged(const rs_plan_log *log) {
         if (entry->fits < entry->values) say(" of %llu", (unsigned long long)entry->fits);
         if (entry->chosen) say("*");
     }
-    return said;
+    return description;
 }
 
 TEST(test_log) {
@@ -292,21 +292,22 @@ TEST(test_log) {
     for (uint32_t i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
     CHECK_STR(planned(), "struct(int10, int10)");
     (void)logged(&log);
-    CHECK(strstr(said, "(") == NULL); /* only lists have a child */
-    CHECK(strncmp(said, "0.0 struct/any ", 15) == 0 && strstr(said, ", 1.0 int/any ") != NULL);
-    CHECK(strstr(said, ", 1.0 int/int 9000*, ") != NULL && strstr(said, ", 0.0 struct/struct 21600*") != NULL);
-    CHECK(strstr(said, "1.0 struct") == NULL && strstr(said, "2.") == NULL);
+    CHECK(strstr(description, "(") == NULL); /* only lists have a child */
+    CHECK(strncmp(description, "0.0 struct/any ", 15) == 0 && strstr(description, ", 1.0 int/any ") != NULL);
+    CHECK(strstr(description, ", 1.0 int/int 9000*, ") != NULL &&
+          strstr(description, ", 0.0 struct/struct 21600*") != NULL);
+    CHECK(strstr(description, "1.0 struct") == NULL && strstr(description, "2.") == NULL);
     rs_plan_log_clear(&log);
     CHECK(log.n == 0 && log.at == NULL);
     log.n_keys = 0;
     add_odd_ints();
     CHECK_STR(planned(), "exceptions(int10, any)");
     (void)logged(&log);
-    CHECK(strstr(said, "0.0 int/int 57600, ") != NULL && strstr(said, " of 891*") != NULL);
+    CHECK(strstr(description, "0.0 int/int 57600, ") != NULL && strstr(description, " of 891*") != NULL);
     rs_plan_log_clear(&log);
     for (uint32_t i = 0; i < 900; i++) add_text(i * i % 7 < 3 ? "a word that comes often" : "another one");
     CHECK_STR(planned(), "dict");
-    CHECK(strstr(logged(&log), "/dict ") != NULL && strstr(said, "(") == NULL);
+    CHECK(strstr(logged(&log), "/dict ") != NULL && strstr(description, "(") == NULL);
     rs_plan_log_clear(&log);
     log.n_keys = 2; /* a key that no dict has */
     for (uint32_t i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);
@@ -332,8 +333,8 @@ TEST(test_too_many_nodes) {
         make_record_end(&block);
     }
     (void)planned();
-    CHECK(strncmp(said, "struct(", 7) == 0);
-    CHECK(strstr(said, "concat") == NULL);
+    CHECK(strncmp(description, "struct(", 7) == 0);
+    CHECK(strstr(description, "concat") == NULL);
     for (uint32_t i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
     CHECK_U64(chosen, 1);
     rs_plan_log_clear(&log);

@@ -19,22 +19,22 @@ static void check_keys(const rs_alternative *a, const char *expected) {
 
 TEST(test_shapes_of_one_order) {
     add_dict("abd", 1), add_dict("abcd", 2), add_dict("ad", 3), add_dict("bcde", 4), add_dict("abd", 5);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     check_keys(only(), "abcde");
     CHECK(only()->n == 5 && only()->n_key_sets == 4);
     CHECK_U64(only()->children[0].alternatives[0].n, 4); /* a */
     CHECK_U64(only()->children[2].alternatives[0].n, 2); /* c, although its place was added later */
     CHECK(only()->children[4].alternatives[0].min == 4);
-    forget();
+    clear_stats();
 }
 
 TEST(test_shapes_of_another_order) {
     add_dict("abc", 1), add_dict("bac", 2), add_dict("cb", 3), add_dict("xyz", 4), add_dict("", 5), add_dict("abz", 6);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     check_keys(&stats.root.alternatives[0], "abzc"); /* two of three keys in common */
     CHECK_U64(stats.root.n, 5);
     CHECK_U64(n_structs(), 5);
-    forget();
+    clear_stats();
 }
 
 /* A struct has a limited number of keys; a dict with further keys goes to the next struct. */
@@ -45,11 +45,11 @@ TEST(test_keys_of_one_struct) {
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 1);
         make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
     }
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     REQUIRE(stats.root.n == 2 && n_structs() == 2);
     CHECK_U64(stats.root.alternatives[0].n_children, 512);
     CHECK_U64(stats.root.alternatives[1].n_children, 1 + 600 - 511);
-    forget();
+    clear_stats();
 }
 
 /* Two dicts with the key "a" and different second keys. For Python, 1 and True are equal keys, and so are (1,) and
@@ -65,9 +65,9 @@ TEST(test_keys_that_are_equal) {
             make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
             make_bytes(&block.raw, rows[k].keys[i], rows[k].size), make_int(&block.raw, 0), make_record_end(&block);
         }
-        REQUIRE_OK(look(), &err);
+        REQUIRE_OK(collect_stats(), &err);
         CHECK_U64(n_structs(), rows[k].n_structs);
-        forget();
+        clear_stats();
     }
 }
 
@@ -84,13 +84,13 @@ TEST(test_too_many_shapes) {
         make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "k0"), make_int(&block.raw, 1);
         make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
     }
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK_U64(stats.root.n, 251);
     CHECK_U64(n_structs(), 250);
     CHECK_U64(stats.root.alternatives[250].kind, RS_FMT_NODE_ANY);
     CHECK_U64(stats.root.alternatives[250].n, 2 * 51);
     CHECK(stats.root.closed && stats.root.alternatives[0].n_key_sets == 1);
-    forget();
+    clear_stats();
 }
 
 static void add_elements(unsigned a, unsigned b) {
@@ -104,7 +104,7 @@ TEST(test_classes_of_lists) {
     add_ints(0x0D, 0, 0, 0); /* its class follows from the other lists */
     add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
     add_ints(0x0D, 0, 0, 0);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     const rs_alternative *a = stats.root.alternatives;
     REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
@@ -112,7 +112,7 @@ TEST(test_classes_of_lists) {
     CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 &&
           a[2].children->n == 4); /* the last empty list may join any class */
     CHECK(a[0].children->n == 0); /* numbers have no statistics for each element */
-    forget();
+    clear_stats();
 }
 
 /* At the limit, a list of numbers joins the lists of any elements, where the encoder would put it. */
@@ -124,28 +124,28 @@ TEST(test_lists_at_the_limit) {
         make_ext(&block.raw, 25, name), make_head(&block.raw, 0x0E, 0), make_record_end(&block);
     }
     add_ints(0x0D, 3, 5, 1);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK(stats.root.n == 250 && stats.root.alternatives[0].n == 2 && stats.root.alternatives[0].total == 5);
-    forget();
+    clear_stats();
 }
 
 TEST(test_distinct_values) {
     for (uint32_t i = 0; i < 2000; i++) add_int(i % 100);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_offsets == 2000);
-    forget();
+    clear_stats();
     for (uint32_t i = 0; i < 2000; i++) add_int(i); /* all values differ, so counting stops */
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
-    forget();
+    clear_stats();
     for (uint32_t i = 0; i < 1000; i++) add_int(i); /* 1,000 distinct values are always kept */
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
-    forget();
+    clear_stats();
     for (uint32_t i = 0; i < 10; i++) add_int(7); /* a constant has no set */
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     CHECK(only() != NULL && only()->constant && only()->distinct == NULL);
-    forget();
+    clear_stats();
 }
 
 /* The hash of a container depends only on its elements, not on the lists before it: an empty list has the same hash
@@ -156,10 +156,10 @@ TEST(test_distinct_containers) {
             if (i % 3 != 0) others ? add_elements(0, 0x90 + i % 2) : add_ints(0x0D, 1 + i % 2, i % 5, 1);
             else add_ints(0x0D, 0, 0, 0);
         }
-        REQUIRE_OK(look(), &err);
+        REQUIRE_OK(collect_stats(), &err);
         REQUIRE(only() != NULL && only()->distinct != NULL);
         CHECK_U64(only()->distinct->n, others ? 3 : 11);
-        forget();
+        clear_stats();
     }
     for (uint32_t i = 0; i < 300; i++) { /* tuples of a dict, a list and an int */
         make_head(&block.raw, 0x0E, 3), make_head(&block.raw, 0x0F, 1 + i % 2), make_str(&block.raw, "a");
@@ -168,20 +168,20 @@ TEST(test_distinct_containers) {
         make_head(&block.raw, 0x0D, i % 5), make_bytes(&block.raw, "\x91\x92\x93\x94", i % 5);
         make_int(&block.raw, 1000), make_record_end(&block);
     }
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     REQUIRE(only() != NULL && only()->distinct != NULL && only()->n_children == 3);
     CHECK_U64(only()->distinct->n, 30);
     CHECK_U64(only()->children[0].alternatives[0].distinct->n, 6);
     CHECK_U64(only()->children[1].alternatives[0].distinct->n, 5);
     CHECK(only()->children[2].alternatives[0].constant);
-    forget();
+    clear_stats();
 }
 
 TEST(test_payloads_are_not_entries) {
     for (uint32_t i = 0; i < 50; i++)
         make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
-    REQUIRE_OK(look(), &err);
+    REQUIRE_OK(collect_stats(), &err);
     REQUIRE(only() != NULL && only()->kind == RS_FMT_NODE_EXT);
     CHECK(only()->distinct != NULL && only()->children->payload && only()->children->alternatives[0].distinct == NULL);
-    forget();
+    clear_stats();
 }

@@ -10,7 +10,7 @@ static const char *part_kinds(void) {
     bool alike = false;
     size_t used = 0;
     text[0] = '\0';
-    if (!CHECK_OK(look(), &err) || !CHECK_U64(stats.root.n, 1)) return "failed";
+    if (!CHECK_OK(collect_stats(), &err) || !CHECK_U64(stats.root.n, 1)) return "failed";
     if (!CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err))
         return "failed";
     if (!alike) used += (size_t)snprintf(text, sizeof text, "none");
@@ -18,7 +18,7 @@ static const char *part_kinds(void) {
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
     }
-    forget();
+    clear_stats();
     return text;
 }
 
@@ -174,7 +174,7 @@ static void check_texts(unsigned unit) {
         for (uint32_t k = 0; k < size; k++) make_bytes(&block.raw, s + k, 1), make_bytes(&block.raw, "", unit - 1);
         make_record_end(&block);
     }
-    CHECK_OK(look(), &err);
+    CHECK_OK(collect_stats(), &err);
     CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err);
     REQUIRE(alike && template.at[template.n - 1].kind == RS_PART_TEXT && template.n_fits == N - N / 20);
     uint32_t leaf = template.at[template.n - 1].leaf;
@@ -186,7 +186,7 @@ static void check_texts(unsigned unit) {
         for (uint32_t k = 0; k < size; k++) CHECK(texts[n].units[k * unit] == (uint8_t)s[k]);
         n++;
     }
-    forget();
+    clear_stats();
 }
 
 TEST(test_texts) { check_texts(1), check_texts(2); }

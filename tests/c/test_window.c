@@ -21,7 +21,7 @@ static void check_window(const int64_t *positions, int64_t start, int64_t step, 
         if (!CHECK_OK(rs_window_locate(&window, &s.source, positions, start, step, done, n, &stop, &err), &err)) return;
         if (window.n == 0) {
             if (!CHECK(stop.block != RS_NOWHERE && s.by_block[stop.block] == NULL)) return;
-            if (!CHECK_OK(sources_know(&s, stop.block, &err), &err)) return;
+            if (!CHECK_OK(sources_load_block(&s, stop.block, &err), &err)) return;
             continue;
         }
         CHECK(window.n <= RS_WINDOW_RECORDS && window.n <= n - done);
@@ -61,7 +61,7 @@ TEST(test_positions_without_records) {
     int64_t positions[] = {5, 6, 0, 7};
     REQUIRE(b.data != NULL);
     open_all(&b);
-    CHECK_OK(sources_know(&s, 0, &err), &err);
+    CHECK_OK(sources_load_block(&s, 0, &err), &err);
     for (unsigned i = 0; i < 5; i++) {
         positions[2] = wrong[i];
         CHECK_OK(rs_window_locate(&window, &s.source, positions, 0, 1, 0, 4, &stop, &err), &err);
@@ -96,7 +96,7 @@ TEST(test_damaged_offsets) {
             built_clear(&b);
             continue;
         }
-        for (uint64_t i = 0; i < s.store.n_blocks; i++) (void)sources_know(&s, i, &err);
+        for (uint64_t i = 0; i < s.store.n_blocks; i++) (void)sources_load_block(&s, i, &err);
         for (uint64_t done = 0; done < 300; done += window.n) {
             if (rs_window_locate(&window, &s.source, NULL, 0, 1, done, 300, &stop, &err) != RS_OK || window.n == 0) {
                 failed++;
@@ -120,7 +120,7 @@ TEST(test_order_and_reach) {
     built b = build(columns_record, N, true);
     REQUIRE(b.data != NULL);
     open_all(&b);
-    REQUIRE_OK(sources_know(&s, 0, &err), &err);
+    REQUIRE_OK(sources_load_block(&s, 0, &err), &err);
     const rs_tree_paths *paths = s.by_block[0];
     CHECK(paths->n == 4 && paths->n_fixed > 0 && paths->n_fixed < 4 && paths->reach == UINT64_MAX);
     for (uint32_t k = 0; k < 4; k++) {
@@ -133,7 +133,7 @@ TEST(test_order_and_reach) {
     }
     sources_close(&s);
     CHECK_OK(sources_open(&s, built_slice(&b), keys + 2, 1, &err), &err); /* "id" alone */
-    CHECK_OK(sources_know(&s, 0, &err), &err);
+    CHECK_OK(sources_load_block(&s, 0, &err), &err);
     paths = s.by_block[0];
     CHECK(paths->n_fixed == 1 && paths->from < paths->reach && paths->reach <= paths->of_field[0]->least);
     sources_close(&s);

@@ -174,7 +174,7 @@ TEST(test_space) {
 
 /* ---- Saved indexes ---- */
 
-static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
+static int64_t key_mod_3(uint64_t i) { return (int64_t)(i % 3); }
 
 /* Adds an index of groups to `list`. The extension copies the label of the index. */
 static rs_status extend_once(const built *list, const saved_bytes *bytes, built *out) {
@@ -219,9 +219,9 @@ TEST(test_saved_indexes) {
     built list, out = {NULL, 0};
     uint64_t n, m;
     fail_at = refuse_at = UINT64_MAX;
-    REQUIRE(saved_list(key_third, 50, "\x04name\x01x", &writer, &list));
+    REQUIRE(saved_list(key_mod_3, 50, "\x04name\x01x", &writer, &list));
     rs_segment_writer_abort(&writer);
-    saved_make(&bytes, RS_FMT_SAVED_GROUPS, key_third, 50);
+    saved_make(&bytes, RS_FMT_SAVED_GROUPS, key_mod_3, 50);
     CHECK_OK(extend_once(&list, &bytes, &out), &err);
     n = steps, m = appends;
     CHECK(n >= 3 && m >= 5);

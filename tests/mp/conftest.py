@@ -152,7 +152,7 @@ def name():
     yield name
     gc.collect()
     # If another process collects just when the last user leaves, that process removes the segment a moment later.
-    until(lambda: sharers.left(name) == [])
+    until(lambda: sharers.files_of(name) == [])
 
 
 @pytest.fixture

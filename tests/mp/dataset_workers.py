@@ -67,7 +67,7 @@ def send_after_write(connection, tensor):
     connection.send(float(tensor.sum()))
 
 
-def same(arguments):
+def describe_arguments(arguments):
     """For pools: returns a description of the arguments."""
     dataset, array = arguments
     return describe(dataset)[:2], array.tolist()

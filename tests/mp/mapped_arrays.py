@@ -15,7 +15,7 @@ import recstore
 from recstore.dataset import memory_kinds
 
 N = 3000
-LEAST = 1000  # the threshold, in bytes
+THRESHOLD = 1000  # the threshold, in bytes
 
 
 class Holder:
@@ -139,14 +139,14 @@ def send_after_write_late(connection, dataset):
 # ---- Files ----
 
 
-def described(value):
+def description(value):
     """`(class name, path of the mapped file or None, sum)` of an array or tensor."""
     region = memory_kinds.Memory().region(value)
     return type(value).__name__, region and region.path, value.sum().item()
 
 
 def send_descriptions(connection, dataset, names):
-    connection.send([described(getattr(dataset, name)) for name in names])
+    connection.send([description(getattr(dataset, name)) for name in names])
 
 
 def send_from_child_of_child(connection, dataset, names):
@@ -235,7 +235,7 @@ class Changed(Files):
 def rank(connection, kind, name, log, path):
     """Makes or attaches a dataset, and then runs requests: each has the name of a function below and its arguments."""
     try:
-        dataset = recstore.share_dataset(lambda: kind(log, path), LEAST, shared=name, fingerprint="1")
+        dataset = recstore.share_dataset(lambda: kind(log, path), THRESHOLD, shared=name, fingerprint="1")
     except Exception as error:
         connection.send((type(error).__name__, str(error)))
         return
@@ -246,7 +246,7 @@ def rank(connection, kind, name, log, path):
 
 
 def tokens_of(dataset):
-    return described(dataset.tokens), described(dataset.some), dataset.tokens.flags.writeable
+    return description(dataset.tokens), description(dataset.some), dataset.tokens.flags.writeable
 
 
 def write(dataset, i, value):

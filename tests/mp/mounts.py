@@ -6,7 +6,7 @@ import pytest
 import waiting
 
 
-def mounted(options, folder, *arguments, **run_options):
+def run_with_tmpfs(options, folder, *arguments, **run_options):
     """Runs Python with a private tmpfs with these options at `folder`. Returns the printed lines."""
     mount = f"mount -t tmpfs -o {options} none {folder}"
     if waiting.run(["unshare", "-m", "sh", "-c", mount]).returncode != 0:

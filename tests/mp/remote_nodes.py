@@ -9,7 +9,7 @@ import recstore
 from recstore.remote import cache
 
 
-def opened(barrier, results, url, options, expected):
+def open_and_compare(barrier, results, url, options, expected):
     """Opens a set at the same time as the other processes, and reports the number of wrong records."""
     barrier.wait()
     try:

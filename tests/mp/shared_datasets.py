@@ -12,7 +12,7 @@ import recstore
 from recstore import RecordDict, RecordView
 
 N = 2000
-LEAST = 2000  # the threshold, in bytes
+THRESHOLD = 2000  # the threshold, in bytes
 
 
 @dataclasses.dataclass
@@ -112,7 +112,7 @@ def expected(scale=1):
 def rank(connection, kind, name, log, options, *arguments):
     """Shares a dataset, sends a description of it, and keeps it until the test ends the process."""
     try:
-        dataset = recstore.share_dataset(factory(kind, log, *arguments), LEAST, shared=name, **options)
+        dataset = recstore.share_dataset(factory(kind, log, *arguments), THRESHOLD, shared=name, **options)
         connection.send(description(dataset))
         connection.recv()
     except Exception as error:

@@ -139,7 +139,7 @@ class Clock:
         return getattr(time, name)
 
 
-def fails(log, message="no data today", gate=None):
+def fail(log, message="no data today", gate=None):
     note(log, "called")
     pass_gate(gate)
     raise LookupError(message)
@@ -149,11 +149,11 @@ def nested(name, isolate):
     return recstore.shared(name, lambda: [1], fingerprint="1", isolate=isolate)
 
 
-def killed():
+def kill_self():
     os.kill(os.getpid(), 9)
 
 
-def killed_with_a_child(pid_file, filler=b"", fork=os.fork):
+def kill_self_leaving_a_child(pid_file, filler=b"", fork=os.fork):
     """Kills this process and leaves a child with all its descriptors. Writes the child's pid to `pid_file`."""
     pid = fork()
     if pid == 0:
@@ -161,7 +161,7 @@ def killed_with_a_child(pid_file, filler=b"", fork=os.fork):
         os._exit(0)
     with open(pid_file, "w") as file:
         file.write(str(pid))
-    killed()
+    kill_self()
 
 
 LOCK = threading.Lock()
@@ -193,7 +193,7 @@ class Isolated:
 def call_failing(connection, name, log, gate, waits):
     note_waiting(waits)
     try:
-        recstore.shared(name, lambda: fails(log, gate=gate), fingerprint="1")
+        recstore.shared(name, lambda: fail(log, gate=gate), fingerprint="1")
         connection.send(("nothing", ""))
     except Exception as error:
         connection.send((type(error).__name__, str(error)))
@@ -223,22 +223,22 @@ def as_another_user(connection, name, path):
 # ---- Functions for the tests ----
 
 
-def left(name, dir=None):
+def files_of(name, dir=None):
     """All files of a name: segments, locks and temporary files."""
     stem = named_segments.stem(name)
     return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stem))
 
 
-def collected(name, dir=None):
+def count_collected(name, dir=None):
     """The number of a name's files that are gone after a collection. A concurrent test may also collect them."""
-    before = len(left(name, dir))
-    return before - len(left_after_collecting(name, dir))
+    before = len(files_of(name, dir))
+    return before - len(files_after_collecting(name, dir))
 
 
-def left_after_collecting(name, dir=None):
+def files_after_collecting(name, dir=None):
     """All files of a name that remain after a collection."""
     recstore.names.collect()
-    return left(name, dir)
+    return files_of(name, dir)
 
 
 def start(target, *arguments):

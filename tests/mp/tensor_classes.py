@@ -46,7 +46,7 @@ def of(cls, n=3000, **state):
     return out
 
 
-def described(value):
+def description(value):
     with torch._C.DisableTorchFunctionSubclass():
         bare = torch.Tensor.as_subclass(value, torch.Tensor)
         return type(value).__name__, bare.sum().item(), dict(vars(value)), getattr(value, "extra", None)
@@ -54,6 +54,6 @@ def described(value):
 
 def send_descriptions(connection, dataset):
     connection.send(
-        [described(value) for name, value in vars(dataset).items() if name not in ("wrapped", "many")]
-        + [(type(dataset.wrapped).__name__, dataset.wrapped.inner.sum().item(), described(dataset.many[7]))]
+        [description(value) for name, value in vars(dataset).items() if name not in ("wrapped", "many")]
+        + [(type(dataset.wrapped).__name__, dataset.wrapped.inner.sum().item(), description(dataset.many[7]))]
     )

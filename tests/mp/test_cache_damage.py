@@ -37,7 +37,7 @@ with warnings.catch_warnings(record=True) as caught, opened("full", limit="1GB",
 def test_a_full_disk_is_one_warning(tmp_path, size):
     """The file system fills up in the middle of a value, or of the table."""
     environment = {**os.environ, "RECSTORE_DIR": str(tmp_path), "PYTHONPATH": launching.PYTHONPATH}
-    assert mounts.mounted("size=24m", tmp_path, "-c", FULL_DISK, str(size), env=environment) == ["1 True"]
+    assert mounts.run_with_tmpfs("size=24m", tmp_path, "-c", FULL_DISK, str(size), env=environment) == ["1 True"]
 
 
 IN_A_GROUP = """
@@ -89,7 +89,7 @@ def test_a_folder_without_rights(name):
 
 def test_a_read_only_folder(tmp_path):
     code = "import sys, recstore\ntry: recstore.cache('a', dir=sys.argv[1], limit='1MB')\nexcept OSError as e: print(e.errno)"
-    assert mounts.mounted("ro", tmp_path, "-c", code, str(tmp_path)) == ["30"]
+    assert mounts.run_with_tmpfs("ro", tmp_path, "-c", code, str(tmp_path)) == ["30"]
 
 
 def test_a_file_of_another_user(name, tmp_path):
@@ -189,7 +189,7 @@ def test_a_damaged_file_is_collected(name):
     with opened(name, keep="1h") as cache:
         path = cache._file.path
     os.truncate(path, 100)
-    assert sharers.left_after_collecting(name) == []
+    assert sharers.files_after_collecting(name) == []
 
 
 def test_a_file_of_a_later_version_stays(name):
@@ -200,7 +200,7 @@ def test_a_file_of_a_later_version_stays(name):
         file.write(b"\2")
     with pytest.raises(recstore.errors.VersionError):
         opened(name)
-    assert sharers.left_after_collecting(name) != []
+    assert sharers.files_after_collecting(name) != []
     os.unlink(path)
 
 

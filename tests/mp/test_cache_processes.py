@@ -48,8 +48,8 @@ def test_workers_fill_one_cache(context, name, limit):
         assert len(kept) == N if limit == "64MB" else 0 < len(kept) < N
         uses = cache.info().processes
         assert sum(use.stored for use in uses) == len(kept) and not any(use.is_running for use in uses if use.stored)
-        assert sharers.left(name) == [os.path.basename(cache._file.path)]
-    assert sharers.left(name) == []
+        assert sharers.files_of(name) == [os.path.basename(cache._file.path)]
+    assert sharers.files_of(name) == []
 
 
 PROGRAM = """
@@ -71,8 +71,8 @@ def test_independent_programs_share_it(python, name):
     with opened(name) as cache:
         assert cache.get("from") == "first"
         second.communicate("\n")
-        assert cache.get("from") == "first" and len(sharers.left(name)) == 1
-    assert sharers.left(name) == []
+        assert cache.get("from") == "first" and len(sharers.files_of(name)) == 1
+    assert sharers.files_of(name) == []
 
 
 MAIN = """
@@ -145,10 +145,10 @@ def test_it_goes_with_its_last_user(name):
         assert again.get("stays") == 1
     process.kill()
     join_and_check(process, status=-signal.SIGKILL)
-    assert len(sharers.left(name)) == 1, "nothing runs after SIGKILL"
+    assert len(sharers.files_of(name)) == 1, "nothing runs after SIGKILL"
     with opened(name) as again:
         assert len(again) == 0
-    assert sharers.left_after_collecting(name) == []
+    assert sharers.files_after_collecting(name) == []
 
 
 EXITS = {
@@ -166,14 +166,14 @@ def test_it_goes_at_the_exit_of_a_program(python, name, way):
     code = "import multiprocessing.util, os, sys, time, numpy as np\nfrom mp.cache_workers import opened\n"
     code += "cache = opened(sys.argv[1], arrays='view')\ncache.put('a', np.zeros(5000))\n"
     python(code + EXITS[way], name)
-    until(lambda: sharers.left(name) == [])
+    until(lambda: sharers.files_of(name) == [])
 
 
 def test_it_is_kept(name, tmp_path):
     for options in ({"keep": "1h"}, {"dir": tmp_path}):
         with opened(name, **options) as cache:
             cache.put("a", 1)
-        assert sharers.left_after_collecting(name, options.get("dir")) != []
+        assert sharers.files_after_collecting(name, options.get("dir")) != []
         with opened(name, **options) as cache:
             assert cache.get("a") == 1
         os.unlink(cache._file.path)
@@ -186,7 +186,7 @@ def test_it_is_kept_for_a_while(name):
         with opened(name, keep="1h") as cache:
             assert cache.get("a") == 1
         os.utime(cache._file.path, (0, time.time() - hours_ago * 3600))
-        assert sharers.left_after_collecting(name) == []
+        assert sharers.files_after_collecting(name) == []
         with opened(name, keep="1h") as cache:
             assert cache.put("a", 1)
     os.unlink(cache._file.path)
@@ -229,7 +229,7 @@ def test_writers_are_killed_at_any_moment(name, kills, log):
 def test_all_are_killed_and_a_folder_is_back(name, tmp_path, log):
     for _ in range(3):
         sharers.kill(killed_at_random(name, 3, cache_workers.storm, {"dir": tmp_path}, log))
-    assert sharers.left_after_collecting(name, tmp_path) != []
+    assert sharers.files_after_collecting(name, tmp_path) != []
     with opened(name, dir=tmp_path) as cache:
         assert len(cache) > 0 and all(is_value(key, cache.get(key)) for key in cache)
         cache_workers.fill(opened(name, dir=tmp_path), 0, 1)
@@ -334,7 +334,7 @@ def test_a_fork_while_other_threads_write(name):
             thread.join()
     assert all(cache.get(key) in (bytes(5000), key[1]) for key in cache)
     cache.close()
-    assert sharers.left(name) == []
+    assert sharers.files_of(name) == []
 
 
 def test_threads_write_at_once(name):
@@ -374,7 +374,7 @@ for _ in range(200):
     signal.setitimer(signal.ITIMER_REAL, 0)
 cache = None
 gc.collect()
-print(sharers.left(sys.argv[1]), workers.segment_fds() == before)
+print(sharers.files_of(sys.argv[1]), workers.segment_fds() == before)
 """
 
 

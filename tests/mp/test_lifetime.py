@@ -18,7 +18,7 @@ from recstore.shm import handles
 
 def test_nobody_can_write(anonymous_only, context):
     x = build(100)
-    assert workers.write_attempts(x) == []
+    assert workers.successful_writes(x) == []
     assert run_worker(context, workers.send_write_attempts, x) == []
     assert x.to_list() == [record(i) for i in range(100)]
 

@@ -16,7 +16,7 @@ import pages
 import pytest
 from mp import lifetime_steps, workers
 from mp.lifetime_steps import RECORDS
-from mp.mounts import mounted
+from mp.mounts import run_with_tmpfs
 from pages import row
 from waiting import until
 
@@ -335,7 +335,7 @@ with recstore.RecordList(RECORDS, name="afterwards") as y:
 def test_full(life, tmp_path):
     environment = {**os.environ, "PYTHONPATH": launching.PYTHONPATH}
     command = "-c", HEAD + FULL, *life.arguments
-    outcome, there, *reads = mounted("size=1m,mode=700", life.folder, *command, cwd=tmp_path, env=environment)
+    outcome, there, *reads = run_with_tmpfs("size=1m,mode=700", life.folder, *command, cwd=tmp_path, env=environment)
     assert reads == ["True", "True"]
     if life.kind == "anonymous":
         assert (outcome, there) == ("built 100", "")

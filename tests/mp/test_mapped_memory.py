@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 from mp import mapped_arrays as arrays
-from mp.sharers import end, left, notes
+from mp.sharers import end, files_of, notes
 from mp.workers import run_worker
 from waiting import LIMIT_S
 
@@ -38,7 +38,7 @@ def test_shared_memory_stays_shared(kind, context, tmp_path, log_messages):
     array, rows = dataset.a, dataset.rows
     array[1], array[2] = 1, 2
     where = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
-    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
     assert dataset.a is array and dataset.inside["a"] is array and dataset.rows is rows and report.replaced == []
     assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
     assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
@@ -62,7 +62,7 @@ def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_pa
     array, keep = arrays.SHARED[kind](str(tmp_path))
     dataset = hold(array)
     array[1] = 1
-    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
     assert report.replaced == [] and dataset.samples[3777]["array"] is array
     assert run_worker(spawning, arrays.send_after_write_late, dataset) == 1
     assert float(array[5]) == 5 and log_messages() == []
@@ -75,7 +75,7 @@ def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, log_messages
     memory = mmap.mmap(-1, 8 * arrays.N)
     array = np.frombuffer(memory)
     dataset = arrays.Holder(a=array, inside={"a": array}, rows=[array[:10]])
-    report = share_dataset(dataset, arrays.LEAST)
+    report = share_dataset(dataset, arrays.THRESHOLD)
     assert "SharedMemory" in report.skipped[0].reason
     assert run_worker(spawning, arrays.send_after_write, dataset) == (0, 0, 0)
     assert float(array[5]) == 0 and len(log_messages()) == 1
@@ -107,9 +107,9 @@ def with_tensors(folder):
 def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, log_messages):
     path, dataset = make(str(tmp_path))
     names = list(vars(dataset))
-    report = share_dataset(dataset, arrays.LEAST, strict=True)
+    report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
     assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
-    expected = [arrays.described(getattr(dataset, name)) for name in names]
+    expected = [arrays.description(getattr(dataset, name)) for name in names]
     assert {mapped_path for _, mapped_path, _ in expected} == {path}
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
     assert max(sent) < 5000 and log_messages() == []
@@ -122,27 +122,27 @@ def test_a_mapped_checkpoint(spawning, tmp_path):
     weights = torch.load(path, mmap=True)
     dataset = arrays.Holder(weights=weights, a=weights["a"], b=weights["b"][100:])
     address = dataset.a.data_ptr()
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     expected = [("Tensor", path, 2999 * 1500), ("Tensor", path, 1900)]
     assert run_worker(spawning, arrays.send_descriptions, dataset, ["a", "b"]) == expected
     assert dataset.a.data_ptr() == address and audit_of(dataset) < 5000
 
 
 def audit_of(dataset):
-    return recstore.audit(dataset, threshold=arrays.LEAST).pickled
+    return recstore.audit(dataset, threshold=arrays.THRESHOLD).pickled
 
 
 def test_a_worker_of_a_worker_maps_the_file(tmp_path):
     path, dataset = files(str(tmp_path))
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     got = run_worker(SPAWN, arrays.send_from_child_of_child, dataset, ["whole", "part"])
-    assert got == [arrays.described(dataset.whole), arrays.described(dataset.part)]
+    assert got == [arrays.description(dataset.whole), arrays.description(dataset.part)]
 
 
 def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, log_messages):
     path, dataset = files(str(tmp_path))
     dataset.again[3, 4] += 1000
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     got = run_worker(spawning, arrays.send_descriptions, dataset, ["again", "whole"])
     assert got[0][1:] == (None, dataset.again.sum()) and got[1][1:] == (path, dataset.whole.sum())
     assert len(log_messages()) == 1 and "numpy.save" in log_messages()[0]
@@ -151,7 +151,7 @@ def test_changes_to_a_private_mapping_are_sent(spawning, tmp_path, log_messages)
 @pytest.mark.parametrize("remove", [os.unlink, lambda path: os.rename(path, path + ".old")])
 def test_a_worker_reads_the_same_file_after_its_name_is_gone(remove, spawning, tmp_path):
     path, dataset = files(str(tmp_path))
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     expected = dataset.whole.sum()
     remove(path)
     np.save(path, np.zeros((300, 200)))
@@ -162,11 +162,11 @@ def test_a_worker_reads_the_same_file_after_its_name_is_gone(remove, spawning, t
 def test_a_truncated_file_is_an_error(tmp_path):
     path, dataset = files(str(tmp_path))
     dataset = arrays.Holder(whole=dataset.whole)
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     os.truncate(path, 5000)
     with pytest.raises(recstore.Error, match="shorter"):
         run_worker(SPAWN, arrays.send_descriptions, dataset, ["whole"])
-    assert "shorter" in share_dataset(dataset, arrays.LEAST, dry_run=True).skipped[0].reason
+    assert "shorter" in share_dataset(dataset, arrays.THRESHOLD, dry_run=True).skipped[0].reason
 
 
 def test_an_epoch_sees_the_cache_of_the_previous_epoch(context, tmp_path):
@@ -177,7 +177,7 @@ def test_an_epoch_sees_the_cache_of_the_previous_epoch(context, tmp_path):
     locked = multiprocessing.Array("f", arrays.N)
     cache = torch.from_numpy(np.ctypeslib.as_array(locked.get_obj()))
     dataset = arrays.Holder(cache=cache, tokens=np.load(tmp_path / "tokens.npy", mmap_mode="r"))
-    share_dataset(dataset, arrays.LEAST)
+    share_dataset(dataset, arrays.THRESHOLD)
     loader = data.DataLoader(dataset, 10, num_workers=2, multiprocessing_context=context)
     epochs = [[batch[0].tolist() for batch in loader] for _ in range(2)]
     assert sum(epochs[0], []) == [0] * 40 and sum(epochs[1], []) == list(range(1, 41))
@@ -225,7 +225,7 @@ def test_ranks_map_the_file(context, name, log, tmp_path):
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made"]
         expected = ("memmap", path, 59_999 * 30_000.0), ("ndarray", path, 14_950.0), False
         assert ranks.ask(0, "tokens_of") == ranks.ask(1, "tokens_of") == expected
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 @pytest.mark.parametrize("change", ["content", "file", "none"])
@@ -265,7 +265,7 @@ def test_each_rank_makes_its_own_anonymous_memory(kind, name, log):
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
         assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.names.list(name)) == 1
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 @pytest.mark.parametrize("kind", [arrays.LateArray, arrays.LateLock])
@@ -273,7 +273,7 @@ def test_each_rank_makes_a_dataset_with_a_late_value_that_cannot_be_sent(kind, n
     with Ranks(FORK, kind, name, log, "") as ranks:
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_ranks_get_the_changes_to_a_private_mapping(name, log, tmp_path):

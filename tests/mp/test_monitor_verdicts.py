@@ -71,7 +71,7 @@ def test_no_copies(watch, program):
 
 def test_a_leak(watch):
     found = verdicts.judge(watch("leaking"))
-    assert [one.kind for one in found] == ["leak"] and found[0].evidence["bytes a second"] > 10_000_000
+    assert [one.kind for one in found] == ["leak"] and found[0].evidence["bytes per second"] > 10_000_000
 
 
 def test_temporary_memory(watch):

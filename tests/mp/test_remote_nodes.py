@@ -48,7 +48,7 @@ def sent_twice(made):
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_node_fetches_each_object_once(made, tmp_path, lazy):
     options = {"cache": str(tmp_path), "options": made.options, "lazy": lazy}
-    act = remote_nodes.read_at_random if lazy else remote_nodes.opened
+    act = remote_nodes.read_at_random if lazy else remote_nodes.open_and_compare
     assert run(act, 6, f"{made.at}@1", options, ALL, seeded=lazy) == [0] * 6
     twice, _ = sent_twice(made)
     # Only shard files, of 7 KB each, are counted: each process may also request the manifest of 1 KB.
@@ -65,7 +65,7 @@ def test_bytes_of_a_larger_set(server, tmp_path):
     for node in ("a", "b"):
         server.reset_counts()
         options = {"cache": str(tmp_path / node), "options": server.options}
-        assert run(remote_nodes.opened, 4, server.at, options, expected) == [0] * 4
+        assert run(remote_nodes.open_and_compare, 4, server.at, options, expected) == [0] * 4
         twice, ratio = sent_twice(server)
         assert twice == [] and ratio <= 1.02
 
@@ -138,10 +138,10 @@ def test_waiting_processes_get_the_error_of_the_fetching_process(made, tmp_path)
     made.delay(1.0, times=1, match=made.made.hashes[0])
     made.deny(10**6, match=r"\.recs")
     options = {"cache": str(tmp_path), "options": made.options}
-    errors = run(remote_nodes.opened, 5, made.at, options, ALL)
+    errors = run(remote_nodes.open_and_compare, 5, made.at, options, ALL)
     assert all(isinstance(error, str) and error.startswith("RemoteError") and made.at in error for error in errors)
     made.heal()
-    assert run(remote_nodes.opened, 3, made.at, options, ALL) == [0] * 3
+    assert run(remote_nodes.open_and_compare, 3, made.at, options, ALL) == [0] * 3
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
@@ -246,4 +246,4 @@ def test_a_process_with_a_warm_cache_needs_no_network(made, tmp_path):
     has_sent(made, 6)
     made.deny(10**6)
     options = {"cache": str(tmp_path), "options": made.options}
-    assert run(remote_nodes.opened, 4, f"{made.at}@1", options, ALL) == [0] * 4
+    assert run(remote_nodes.open_and_compare, 4, f"{made.at}@1", options, ALL) == [0] * 4

@@ -46,7 +46,7 @@ def test_by_queue(spawning):
     """In a queue an array travels as bytes, so nobody needs to keep its memory."""
     dataset = shared()
     with spawning.Pool(1) as pool:
-        got = pool.map(workers.same, [(dataset, dataset.part)] * 3)
+        got = pool.map(workers.describe_arguments, [(dataset, dataset.part)] * 3)
         pool.close()
         pool.join()
     assert got == [(((True, True), IDS), dataset.part.tolist())] * 3

@@ -6,7 +6,7 @@ import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
-from mp.sharers import FORK, end, left, notes, open_gate
+from mp.sharers import FORK, end, files_of, notes, open_gate
 from mp.workers import run_worker
 from waiting import LIMIT_S, until
 
@@ -43,7 +43,7 @@ def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(conte
     assert answers(crew) == [datasets.expected()] * 4
     assert len(notes(log)) == 1 and len(recstore.names.list(name)) == 1
     end(*crew)
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_others_wait_while_one_rank_makes_the_dataset(name, log, tmp_path):
@@ -62,11 +62,11 @@ def test_each_rank_makes_a_dataset_that_cannot_be_sent_and_then_shares_it(kind, 
     assert answers(crew) == [datasets.expected()] * 3
     assert len(notes(log)) == 3 and len(recstore.names.list(name)) == 1
     end(*crew)
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_the_reason_is_logged(name, log, messages):
-    dataset = share_dataset(datasets.factory(datasets.Unpicklable, log), datasets.LEAST, shared=name)
+    dataset = share_dataset(datasets.factory(datasets.Unpicklable, log), datasets.THRESHOLD, shared=name)
     (message,) = [message for message in messages() if "each process makes" in message]
     assert "cannot be pickled: " in message and "lambda" in message
     del dataset
@@ -75,7 +75,7 @@ def test_the_reason_is_logged(name, log, messages):
 def test_a_loaded_dataset_only_attaches_to_equal_data(name, log):
     first, again, other = datasets.Dataset(log), datasets.Dataset(log), datasets.Dataset(log, 2)
     for dataset in (first, again, other):
-        assert share_dataset(dataset, datasets.LEAST, shared=name) is dataset
+        assert share_dataset(dataset, datasets.THRESHOLD, shared=name) is dataset
     assert list(map(datasets.description, (first, again, other))) == [datasets.expected(n) for n in (1, 1, 2)]
     assert first.samples.segments[0].id == again.samples.segments[0].id != other.samples.segments[0].id
     assert len(recstore.names.list(name)) == 2
@@ -92,7 +92,7 @@ def test_equal_arrays_have_one_segment_in_any_memory_order(name):
         memory = np.empty(100_000)
         dataset = Arrays(memory[first], memory[second])
         dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
-        arrays.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
+        arrays.append(share_dataset(dataset, datasets.THRESHOLD, shared=name).a)
         infos = recstore.names.list(name)
         assert dataset.part_of_b[1] == 22.0
     assert len(arrays) == 2 and len(infos) == 1
@@ -100,15 +100,15 @@ def test_equal_arrays_have_one_segment_in_any_memory_order(name):
 
 def test_workers_read_an_attached_dataset(context, name, log):
     make = datasets.factory(datasets.Dataset, log)
-    kept = share_dataset(make, datasets.LEAST, shared=name)
-    dataset = share_dataset(make, datasets.LEAST, shared=name)
+    kept = share_dataset(make, datasets.THRESHOLD, shared=name)
+    dataset = share_dataset(make, datasets.THRESHOLD, shared=name)
     assert dataset is not kept and len(notes(log)) == 1
     assert run_worker(context, datasets.send_description, dataset) == datasets.expected()
 
 
 def test_another_argument_or_option_is_another_dataset(name, log):
     results = [
-        share_dataset(datasets.factory(datasets.Dataset, log, *arguments), datasets.LEAST, shared=name, **options)
+        share_dataset(datasets.factory(datasets.Dataset, log, *arguments), datasets.THRESHOLD, shared=name, **options)
         for arguments, options in (((), {}), ((2,), {}), ((), {"skip": "array"}), ((), {}))
     ]
     assert len(notes(log)) == 3 == len(recstore.names.list(name))
@@ -135,7 +135,7 @@ def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
 def test_an_exception_of_the_constructor_reaches_all_and_leaves_nothing(name, log):
     with pytest.raises(OSError, match="the disk is gone"):
         share_dataset(datasets.factory(datasets.Failing, log), shared=name)
-    assert left(name) == [] and len(notes(log)) == 1
+    assert files_of(name) == [] and len(notes(log)) == 1
     with pytest.raises(TypeError, match="returned None"):
         share_dataset(datasets.factory(lambda log: None, log), shared=name, fingerprint="1")
 
@@ -147,13 +147,13 @@ def test_strict_raises_for_a_value_that_cannot_be_stored(name, log):
         return dataset
 
     with pytest.raises(recstore.errors.EncodeError, match="odd"):
-        share_dataset(make, datasets.LEAST, shared=name, strict=True, fingerprint="1")
-    assert left(name) == []
+        share_dataset(make, datasets.THRESHOLD, shared=name, strict=True, fingerprint="1")
+    assert files_of(name) == []
 
 
 def test_a_value_that_fails_late_is_kept_unchanged(name, log):
     make = datasets.factory(datasets.Late, log)
-    results = [share_dataset(make, datasets.LEAST, shared=name) for _ in range(2)]
+    results = [share_dataset(make, datasets.THRESHOLD, shared=name) for _ in range(2)]
     assert len(notes(log)) == 1
     for dataset in results:
         assert type(dataset.good) is recstore.RecordView

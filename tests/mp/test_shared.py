@@ -11,7 +11,7 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, end, left, notes, records, start
+from mp.sharers import FORK, Build, end, files_of, notes, records, start
 from waiting import LIMIT_S, attached, together, until
 
 import recstore
@@ -70,7 +70,7 @@ input()
     first.communicate("\n")
     attached(name, 1)
     second.communicate("\n")
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_threads_build_once(name, log):
@@ -101,7 +101,7 @@ def test_two_names_and_two_fingerprints(name):
     for x in (a, b, c):
         x.close()
     gc.collect()
-    assert left(other) == []
+    assert files_of(other) == []
 
 
 @pytest.mark.parametrize("result, expected", [
@@ -152,7 +152,7 @@ def test_a_build_that_raises(name, log):
         assert kind == "BuildError" and "LookupError: no data today" in text and f"process {first[0].pid}" in text
         assert "sharers.py" in text
     end(first, *waiting)
-    assert notes(log) == ["called"] and left(name) == []
+    assert notes(log) == ["called"] and files_of(name) == []
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try again
         assert x[0] == 1
 
@@ -176,7 +176,7 @@ def test_a_killed_builder_with_nobody_waiting(name, log, messages):
     end(first)
     with recstore.shared(name, Build(log, 1), fingerprint="1") as x:
         assert len(x) == sharers.N
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_the_lock_of_a_killed_builder_is_logged(name, messages):
@@ -295,7 +295,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
     if moment == "wait":
         sharers.open_gate(gate)
         end(first)
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
@@ -327,7 +327,7 @@ def test_an_interrupt_at_each_call(name, tmp_path, action):
         finally:
             sys.setprofile(None)
         gc.collect()
-        assert left(name) == [], calls[-1]
+        assert files_of(name) == [], calls[-1]
     assert number > 20
 
 
@@ -347,7 +347,7 @@ def test_interrupts_at_any_moment(name):
             except KeyboardInterrupt:
                 hits += 1
             gc.collect()
-            assert left(name) == [], (i, done, hits)
+            assert files_of(name) == [], (i, done, hits)
     finally:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     assert hits
@@ -363,7 +363,7 @@ def test_isolated_build(name, log):
         assert line != f"1 {os.getpid()}"
         with pytest.raises(ChildProcessError):
             os.waitpid(int(line.split()[1]), os.WNOHANG)  # reaped
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_the_building_child_ends_with_its_parent(name, log):

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 from mp import sharers, workers
-from mp.mounts import mounted
-from mp.sharers import collected, end, left, left_after_collecting, notes, records, start
+from mp.mounts import run_with_tmpfs
+from mp.sharers import count_collected, end, files_after_collecting, files_of, notes, records, start
 from waiting import until
 
 import recstore
@@ -85,17 +85,17 @@ def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
 def test_without_nameless_files(name, log, monkeypatch):
     monkeypatch.setattr(named_segments, "_BACKING", "temporary")
     with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.shared(name) as y:
-        assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
+        assert x == y and len(files_of(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
     with recstore.RecordList([1], name=name), pytest.raises(recstore.errors.SegmentExistsError):
         recstore.RecordList([1], name=name)
     pytest.raises(KeyError, lambda: recstore.shared(name, lambda: {}["x"], fingerprint="1"))
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
-    assert len(left(name)) == 2
-    assert collected(name) == 0
+    assert len(files_of(name)) == 2
+    assert count_collected(name) == 0
     first[0].kill()
     end(first)
-    assert left_after_collecting(name) == []
+    assert files_after_collecting(name) == []
 
 
 def test_a_lock_with_a_second_name_is_not_written(tmp_path):
@@ -145,7 +145,7 @@ def test_planted(name, kind, tmp_path):
             lambda: recstore.shared(name, fingerprint="1"),
         ):
             pytest.raises(PermissionError, call)
-        assert collected(name) == 0 and os.path.lexists(target.path)
+        assert count_collected(name) == 0 and os.path.lexists(target.path)
         assert len(recstore.names.list(name)) == 0
     finally:
         (os.rmdir if kind == "folder" else os.unlink)(target.path)
@@ -169,7 +169,7 @@ def test_planted_lock(name, kind, tmp_path):
     plant(lock, kind, tmp_path)
     try:
         pytest.raises(PermissionError, lambda: recstore.shared(name, lambda: [1], fingerprint="1"))
-        assert collected(name) == 0
+        assert count_collected(name) == 0
     finally:
         (os.rmdir if kind == "folder" else os.unlink)(lock.path)
 
@@ -197,7 +197,7 @@ def test_half_written(name, kind, alone):
         with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.shared(name, fingerprint="1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         write_damaged(kind, target.path, whole.segment.path)
-        assert len(left_after_collecting(name)) == 1
+        assert len(files_after_collecting(name)) == 1
         write_damaged(kind, target.path, whole.segment.path)
         with pytest.raises(recstore.errors.SegmentNotFoundError):
             recstore.shared(name, fingerprint="1")  # collects the damaged file first
@@ -221,7 +221,7 @@ def test_file_of_records_under_our_name(name, alone, tmp_path):
     os.chmod(target.path, 0o400)
     with pytest.raises(recstore.errors.CorruptError, match="has no readable label"):
         named_segments.open_target(target)
-    assert left_after_collecting(name) == []
+    assert files_after_collecting(name) == []
 
 
 # ---- Trust, handles -------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_handles(name, context, monkeypatch):
     assert equal and backing == "named" and path == x.segment.path
     if context.get_start_method() != "fork":
         x.close()
-        assert len(left(name)) == 1  # the worker uses it
+        assert len(files_of(name)) == 1  # the worker uses it
     parent_end.send(None)
     process.join()
     assert process.exitcode == 0
@@ -287,7 +287,7 @@ def test_derived_fingerprints_distinguish_builds(name):
         return lambda: range(n)
 
     with recstore.shared(name, of(3)) as a, recstore.shared(name, of(4)) as b, recstore.shared(name, of(3)) as c:
-        assert (len(a), len(b), len(c)) == (3, 4, 3) and len(left(name)) == 2
+        assert (len(a), len(b), len(c)) == (3, 4, 3) and len(files_of(name)) == 2
     with recstore.shared(name, functools.partial(range, 5)) as d:
         assert len(d) == 5
 
@@ -329,7 +329,7 @@ def test_small_dev_shm(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SMALL)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
-    named, nameless, built, small = mounted("size=16m", "/dev/shm", str(script), cwd=tmp_path, env=environment)
+    named, nameless, built, small = run_with_tmpfs("size=16m", "/dev/shm", str(script), cwd=tmp_path, env=environment)
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
     assert 'backing="anonymous"' in nameless and "--shm-size" in nameless
     assert built == "300 []" and small == "1000"
@@ -348,7 +348,7 @@ def test_read_only_dev_shm(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(READ_ONLY)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
-    output = mounted("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
+    output = run_with_tmpfs("ro", "/dev/shm", str(script), cwd=tmp_path, env=environment)
     assert output == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
 

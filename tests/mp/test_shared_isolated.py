@@ -9,7 +9,7 @@ import threading
 import launching
 import pytest
 from mp import sharers
-from mp.sharers import left, notes, records, start
+from mp.sharers import files_of, notes, records, start
 from waiting import until
 
 import recstore
@@ -137,7 +137,7 @@ def test_an_interrupt_of_the_child_alone_is_ignored(name, log):
 def test_functions_that_cannot_be_sent(name, build):
     with pytest.raises(TypeError, match=r"(?s)cannot be sent there: .*lambda.*top of a module.*isolate=False"):
         recstore.shared(name, build, fingerprint="1", isolate=True)
-    assert left(name) == []
+    assert files_of(name) == []
 
 
 def test_function_of_a_script(name, script):
@@ -169,8 +169,8 @@ def test_function_without_a_file(name, python):
 
 @pytest.mark.parametrize("build, message", [
     (functools.partial(exit, 3), "(?s)failed in the child process .*SystemExit: 3"),
-    (functools.partial(sharers.fails, os.devnull), "(?s)failed in the child process.*LookupError: no data today"),
-    (sharers.killed, "killed by signal 9")
+    (functools.partial(sharers.fail, os.devnull), "(?s)failed in the child process.*LookupError: no data today"),
+    (sharers.kill_self, "killed by signal 9")
 ], ids=["exits", "raises", "killed"])  # fmt: skip
 def test_a_failed_build(name, build, message):
     with pytest.raises(recstore.errors.BuildError, match=message):
@@ -181,10 +181,12 @@ def test_a_failed_build(name, build, message):
 def test_a_killed_child_whose_own_child_lives_on(name, how, monkeypatch, tmp_path):
     """The grandchild keeps the pipes open. The caller must not wait for them to close."""
     pid_file = tmp_path / "grandchild"
-    build = functools.partial(sharers.killed_with_a_child, str(pid_file), bytes(1 << 20))  # more than a pipe holds
+    build = functools.partial(
+        sharers.kill_self_leaving_a_child, str(pid_file), bytes(1 << 20)
+    )  # more than a pipe holds
     if how == "before it reads its job":
         (tmp_path / "sitecustomize.py").write_text(
-            f"from mp import sharers\nsharers.killed_with_a_child({str(pid_file)!r}, b'')\n"
+            f"from mp import sharers\nsharers.kill_self_leaving_a_child({str(pid_file)!r}, b'')\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{launching.PYTHONPATH}")
     try:

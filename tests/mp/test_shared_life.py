@@ -5,7 +5,7 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import Build, collected, end, left, left_after_collecting, notes, records, start
+from mp.sharers import Build, count_collected, end, files_after_collecting, files_of, notes, records, start
 from waiting import attached
 
 import recstore
@@ -17,9 +17,9 @@ def test_the_last_user_removes_the_store(name, log):
     first, second = start(sharers.call, name, log, {}), start(sharers.call, name, log, {})
     assert first[1].recv() == second[1].recv() == (sharers.N, True)
     end(first)
-    assert len(left(name)) == 1
+    assert len(files_of(name)) == 1
     end(second)
-    assert left(name) == [] and len(notes(log)) == 1
+    assert files_of(name) == [] and len(notes(log)) == 1
 
 
 def test_forked_child_reads_and_removes_nothing(name):
@@ -34,10 +34,10 @@ def test_forked_child_reads_and_removes_nothing(name):
             finally:
                 os._exit(status)
         assert os.waitpid(pid, 0)[1] == 0
-        assert len(left(name)) == 1 and x[5] == records(1)[5]
+        assert len(files_of(name)) == 1 and x[5] == records(1)[5]
         with recstore.shared(name) as y:
             assert y == x
-    assert collected(name) == 0
+    assert count_collected(name) == 0
     x.close()
 
 
@@ -46,10 +46,10 @@ def test_a_forked_child_that_shares_is_another_user(name, log):
     child = start(sharers.call, name, log, {})
     assert child[1].recv() == (sharers.N, True) and len(notes(log)) == 1
     x.close()
-    assert len(left(name)) == 1
+    assert len(files_of(name)) == 1
     end(child)
     # The child also inherited the lease of x, and kept it until its end.
-    assert left_after_collecting(name) == []
+    assert files_after_collecting(name) == []
 
 
 def test_unlinked_while_in_use(name):
@@ -59,7 +59,7 @@ def test_unlinked_while_in_use(name):
     y = recstore.shared(name, lambda: [2], fingerprint="1")
     assert (x[0], y[0]) == (1, 2)
     x.close()  # must not remove the new store
-    assert len(left(name)) == 1 and recstore.shared(name)[0] == 2
+    assert len(files_of(name)) == 1 and recstore.shared(name)[0] == 2
     y.close()
 
 
@@ -70,7 +70,7 @@ def test_own_name(name):
     with recstore.shared(name) as y:
         assert y.to_list() == records(1)
         x.close()
-        assert len(left(name)) == 1
+        assert len(files_of(name)) == 1
     with recstore.RecordDict({"a": 1}, name=name) as d, recstore.shared(name) as e:
         assert d == e == {"a": 1}
     with pytest.raises(ValueError, match="anonymous memory has no name"):
@@ -98,7 +98,7 @@ def test_own_name_race(name, monkeypatch):
 def test_keep_for_ever(name):
     with recstore.shared(name, lambda: [1], fingerprint="1", keep=True) as x:
         assert x[0] == 1
-    assert collected(name) == 0
+    assert count_collected(name) == 0
     attached(name, 0)
     (info,) = recstore.names.list(name)
     assert (info.state, info.keep) == ("kept", "for ever")
@@ -126,7 +126,7 @@ def test_keep_for_a_while(name, monkeypatch, last):
     for hours, count in ((1.9, 1), (-1.9, 1), (last, 0)):
         monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
         recstore.names.collect()
-        assert len(left(name)) == count
+        assert len(files_of(name)) == count
 
 
 def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
@@ -134,7 +134,7 @@ def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
     clock = time.time
     for jump in (1e9, -1e9):
         monkeypatch.setattr(time, "time", lambda jump=jump: clock() + jump)
-        assert collected(name) == 0 and x[0] == 1
+        assert count_collected(name) == 0 and x[0] == 1
         with recstore.shared(name, lambda: [2], fingerprint="1") as y:
             assert y[0] == 1
         assert "in use" in str(recstore.names.list(name))

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, collected, end, left, left_after_collecting, notes, start
+from mp.sharers import FORK, Build, count_collected, end, files_after_collecting, files_of, notes, start
 from waiting import LIMIT_S
 
 import recstore
@@ -61,7 +61,7 @@ def test_the_collector_only_removes_the_file_that_it_checked(name, monkeypatch):
         recstore.shared(name, lambda: [2], fingerprint="1", keep=True).close()
 
     before_removal(monkeypatch, replace)
-    assert collected(name) == 0
+    assert count_collected(name) == 0
     with recstore.shared(name) as x:
         assert x[0] == 2
     assert recstore.names.remove(name) == 1
@@ -77,9 +77,9 @@ def test_the_collector_keeps_a_store_used_since_the_check(name, monkeypatch):
         segment.close()
 
     before_removal(monkeypatch, use)
-    assert collected(name) == 0 and len(left(name)) == 1
+    assert count_collected(name) == 0 and len(files_of(name)) == 1
     os.utime(path, (time.time() - 7200,) * 2)
-    assert left_after_collecting(name) == []
+    assert files_after_collecting(name) == []
 
 
 def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
@@ -93,7 +93,7 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
         patched.setattr(named_segments.Label, "of", interrupted)
         pytest.raises(KeyboardInterrupt, lambda: named_segments.open_leased(path))
     gc.collect()
-    assert len(left(name)) == 1 and recstore.names.remove(name) == 1
+    assert len(files_of(name)) == 1 and recstore.names.remove(name) == 1
 
 
 @pytest.mark.parametrize("timeout", [0, 0.3])
@@ -166,7 +166,7 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
     """A child must not keep its parent's lock, even if C code forked it, so that no Python hook ran."""
     note = tmp_path / "left behind"
-    build = functools.partial(sharers.killed_with_a_child, str(note), fork=fork)
+    build = functools.partial(sharers.kill_self_leaving_a_child, str(note), fork=fork)
     builder = FORK.Process(target=recstore.shared, args=(name, build), kwargs={"fingerprint": "1"})
     builder.start()
     builder.join()
@@ -213,7 +213,7 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, child_too):
 
     monkeypatch.setattr(sharing._Call, "attach", attach)
     pytest.raises(KeyboardInterrupt, lambda: recstore.shared(name, Build(log, 1), fingerprint="1", isolate=True))
-    assert len(calls) == 3 and left(name) == []
+    assert len(calls) == 3 and files_of(name) == []
 
 
 def test_a_reused_pid(name, monkeypatch):
@@ -224,4 +224,4 @@ def test_a_reused_pid(name, monkeypatch):
         orphan(name)
     (info,) = recstore.names.list(name)
     assert info.state == "orphan" and info.builder == f"process {me} (train.py)"
-    assert left_after_collecting(name) == []
+    assert files_after_collecting(name) == []

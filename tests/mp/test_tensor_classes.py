@@ -28,16 +28,16 @@ def make_holder():
 def test_replaced_tensors_keep_their_class(context):
     dataset = make_holder()
     names = ["sub", "slotted", "refusing", "plain"]
-    expected = [classes.described(getattr(dataset, name)) for name in names]
+    expected = [classes.description(getattr(dataset, name)) for name in names]
     before = dict(vars(dataset))
     report = share_dataset(dataset, 2000, strict=True)
     assert {row.path for row in report.replaced} == {*names, "wrapped.inner", "many"}
-    assert [classes.described(getattr(dataset, name)) for name in names] == expected
+    assert [classes.description(getattr(dataset, name)) for name in names] == expected
     assert all(getattr(dataset, name) is not before[name] for name in names) and dataset.wrapped is before["wrapped"]
     last = ("Wrapper", 2999 * 1500.0, ("Sub", 435.0, {"i": 7}, None))
     assert run_worker(context, classes.send_descriptions, dataset) == [*expected, last]
-    assert report.undo() == 6 and [classes.described(getattr(dataset, name)) for name in names] == expected
-    assert type(dataset.many) is list and classes.described(dataset.many[7]) == last[2]
+    assert report.undo() == 6 and [classes.description(getattr(dataset, name)) for name in names] == expected
+    assert type(dataset.many) is list and classes.description(dataset.many[7]) == last[2]
 
 
 def test_attributes_are_kept_and_reported():
@@ -74,7 +74,7 @@ def test_ranks_get_the_class(name):
 
     first, second = (share_dataset(make, 2000, shared=name, fingerprint="1") for _ in range(2))
     assert first is not second
-    assert classes.described(first.sub) == classes.described(second.sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
+    assert classes.description(first.sub) == classes.description(second.sub) == ("Sub", 2999 * 1500.0, {"i": 1}, None)
 
 
 @pytest.mark.parametrize("cls", [classes.Sub, classes.Slotted, classes.Refusing])
@@ -99,7 +99,7 @@ class TestRecords:
     def test_attributes_are_stored(self, tmp_path):
         value = classes.of(classes.Sub, meta={"a": 1})
         with RecordList([{"image": value}, classes.of(classes.Slotted, extra=(1, 2)), value[:3]]) as x:
-            assert classes.described(x[0]["image"]) == classes.described(value)
+            assert classes.description(x[0]["image"]) == classes.description(value)
             assert x[1].extra == (1, 2) and type(x[2]) is classes.Sub
             x.save(tmp_path / "x.rs")
 

@@ -1,14 +1,14 @@
 """DataLoader workers over a store with each start method. Skipped without PyTorch."""
 
 import pytest
-from mp.workers import Item, build
+from mp.workers import IdDataset, build
 
 data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
 
 
 def test_loader_reads_everything(context):
     x = build(64)
-    loader = data.DataLoader(Item(x), batch_size=8, num_workers=2, multiprocessing_context=context)
+    loader = data.DataLoader(IdDataset(x), batch_size=8, num_workers=2, multiprocessing_context=context)
     assert [int(i) for batch in loader for i in batch] == list(range(64))
 
 

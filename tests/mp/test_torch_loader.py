@@ -84,7 +84,7 @@ def test_an_error_of_the_transform_names_the_record(context):
 
 def test_a_worker_killed_in_the_middle_of_a_batch(context):
     """The loop gets an error and does not hang; the store can still be read."""
-    dataset = RecordDataset(build(N), torch_samples.killed_at_forty)
+    dataset = RecordDataset(build(N), torch_samples.kill_at_forty)
     pytest.raises(RuntimeError, lambda: samples(loader(dataset, context))).match("DataLoader worker .* (exited|killed)")
     assert dataset.records.get_many([0, 40, N - 1]) == [record(0), record(40), record(N - 1)]
 

@@ -56,7 +56,7 @@ def fail_at_nine(record):
     return -(record["id"] - 9) if record["id"] != 9 else 1 / 0
 
 
-def killed_at_forty(record):
+def kill_at_forty(record):
     if record["id"] == 40:
         os.kill(os.getpid(), signal.SIGKILL)
     return record

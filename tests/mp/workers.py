@@ -82,10 +82,10 @@ def build_and_exit(connection, n, folder):
 
 
 def send_write_attempts(connection, x):
-    connection.send(write_attempts(x))
+    connection.send(successful_writes(x))
 
 
-def write_attempts(x):
+def successful_writes(x):
     """Returns the ways in which this process can write to the segment."""
     fd = x.segment.fileno()
     worked = [] if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY else ["descriptor"]
@@ -174,7 +174,7 @@ def holders(identity):
     return out
 
 
-class Item:
+class IdDataset:
     """A map-style dataset over a store, without torch."""
 
     def __init__(self, store):

@@ -38,7 +38,7 @@ def digest_in_fork(graph):
     pid = os.fork()
     if pid == 0:
         try:
-            os.write(writer, json.dumps([graphs.digest_of(graph), graphs.written(graph, 3)]).encode())
+            os.write(writer, json.dumps([graphs.digest_of(graph), graphs.overwrite_firsts(graph, 3)]).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -68,7 +68,7 @@ def run(seeds, folder):
         maker = graphs.Maker(seed, folder)
         graph, threshold = maker.graph(), maker.rng.choice([0, 1000, 20_000, 100_000])
         report = check(graph, threshold)
-        graphs.written(graph, 1)
+        graphs.overwrite_firsts(graph, 1)
         values = graphs.digest_of(graph)
         assert digest_in_fork(graph) == values
         values = graphs.digest_of(graph)  # includes the writes of the child

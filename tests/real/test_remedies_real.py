@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import refusals
 import waiting
-from refusals import remedied, stored
+from refusals import apply_remedy, store_and_read
 
 from recstore.errors import EncodeError
 
@@ -15,34 +15,34 @@ def test_graphs_of_torch_geometric():
     torch = pytest.importorskip("torch")
     data = pytest.importorskip("torch_geometric.data")
     graph = data.Data(x=torch.ones(2, 3), edge_index=torch.zeros(2, 1, dtype=torch.long), name="a")
-    got, _ = remedied(graph)
+    got, _ = apply_remedy(graph)
     assert torch.equal(data.Data(**got).edge_index, graph.edge_index) and got["name"] == "a"
     hetero = data.HeteroData()
     hetero["user"].x = torch.ones(2)
-    assert torch.equal(remedied(hetero)[0]["user"]["x"], torch.ones(2))
+    assert torch.equal(apply_remedy(hetero)[0]["user"]["x"], torch.ones(2))
 
 
 def test_tensors_of_monai():
     torch = pytest.importorskip("torch")
     meta = pytest.importorskip("monai.data").MetaTensor(torch.ones(2, 2), affine=torch.eye(4), meta={"filename": "a"})
     try:
-        assert stored(meta).meta["filename"] == "a"
+        assert store_and_read(meta).meta["filename"] == "a"
     except EncodeError:
-        got, text = remedied(meta)
+        got, text = apply_remedy(meta)
         assert torch.equal(got, torch.ones(2, 2)) and "_meta" in text
 
 
 def test_dicts_of_tensors():
     torch = pytest.importorskip("torch")
     values = pytest.importorskip("tensordict").TensorDict({"a": torch.ones(3, 2), "b": {"c": torch.zeros(3)}}, [3])
-    got, text = remedied(values)
+    got, text = apply_remedy(values)
     assert torch.equal(got["b"]["c"], torch.zeros(3)) and "batch size" in text
 
 
 def test_configurations_of_omegaconf():
     omegaconf = pytest.importorskip("omegaconf")
     made = omegaconf.OmegaConf.create({"a": [1, {"b": 2}]})
-    assert remedied(made)[0] == {"a": [1, {"b": 2}]} and remedied(made.a)[0] == [1, {"b": 2}]
+    assert apply_remedy(made)[0] == {"a": [1, {"b": 2}]} and apply_remedy(made.a)[0] == [1, {"b": 2}]
 
 
 def test_images():
@@ -55,7 +55,7 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 import PIL.Image
 import refusals
-print(refusals.remedied(PIL.Image.new("RGB", (3, 2), (1, 2, 3)), numpy=np)[0].tolist())
+print(refusals.apply_remedy(PIL.Image.new("RGB", (3, 2), (1, 2, 3)), numpy=np)[0].tolist())
 """
     done = waiting.python("-c", code, os.path.dirname(refusals.__file__))
     assert done.stdout == f"{[[[1, 2, 3]] * 3] * 2}\n", done.stderr
@@ -64,5 +64,5 @@ print(refusals.remedied(PIL.Image.new("RGB", (3, 2), (1, 2, 3)), numpy=np)[0].to
 def test_numbers_of_ml_dtypes():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.array([1.5, 2.5], ml_dtypes.bfloat16)
-    assert np.array_equal(remedied(values)[0].view(ml_dtypes.bfloat16), values)
-    assert remedied(values[0])[0] == 1.5
+    assert np.array_equal(apply_remedy(values)[0].view(ml_dtypes.bfloat16), values)
+    assert apply_remedy(values[0])[0] == 1.5

@@ -3,15 +3,15 @@
 import pyarrow as pa
 
 
-def alike(got, expected):
+def same_type(got, expected):
     """Whether two types are equal; the order of struct fields does not matter."""
     if pa.types.is_struct(got) and pa.types.is_struct(expected):
         names = [field.name for field in got]
         return sorted(names) == sorted(f.name for f in expected) and all(
-            alike(got.field(name).type, expected.field(name).type) for name in names
+            same_type(got.field(name).type, expected.field(name).type) for name in names
         )
     if pa.types.is_list(got) and pa.types.is_list(expected):
-        return alike(got.value_type, expected.value_type)
+        return same_type(got.value_type, expected.value_type)
     return got == expected
 
 
@@ -28,10 +28,10 @@ def check_table(records, x):
         assert streamed[name].to_pylist() == expected.to_pylist(), name
         if name in names:
             assert table[name].to_pylist() == expected.to_pylist(), name
-            assert alike(table[name].type, expected.type), (name, table[name].type, expected.type)
+            assert same_type(table[name].type, expected.type), (name, table[name].type, expected.type)
 
 
 def check_values(got, expected):
     got.validate(full=True)
-    assert alike(got.type, expected.type), (got.type, expected.type)
+    assert same_type(got.type, expected.type), (got.type, expected.type)
     assert repr(got.to_pylist()) == repr(expected.to_pylist()) or got.to_pylist() == expected.to_pylist()

@@ -27,6 +27,6 @@ def run(capfdbinary):
     return call
 
 
-def wrote(path, text):
+def write_file(path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)

@@ -331,7 +331,7 @@ def firsts(graph):
     return [float(array[(0,) * array.ndim]) for array in shared_arrays_of(graph)]
 
 
-def written(graph, number):
+def overwrite_firsts(graph, number):
     """Overwrites the first elements of the shared arrays, and returns them."""
     for array in shared_arrays_of(graph):
         array[(0,) * array.ndim] = number = number + 1
@@ -341,7 +341,7 @@ def written(graph, number):
 def send_digests(graphs, queue):
     """Runs in a spawned process: sends digests, then the elements that it wrote."""
     queue.put([digest_of(graph) for graph in graphs])
-    queue.put([written(graph, 7) for graph in graphs])
+    queue.put([overwrite_firsts(graph, 7) for graph in graphs])
 
 
 def shared_by_name(name, folder, seeds):

@@ -11,7 +11,7 @@ import typing
 
 import attrs
 
-made = collections.Counter()
+constructor_calls = collections.Counter()
 
 
 def counting(cls):
@@ -22,7 +22,7 @@ def counting(cls):
 
             @functools.wraps(inner)
             def outer(*args, _inner=inner, **kwargs):
-                made[cls.__name__] += 1
+                constructor_calls[cls.__name__] += 1
                 return _inner(*args, **kwargs)
 
             setattr(cls, name, outer)
@@ -141,7 +141,7 @@ class WithProperty:
 
 class Guarded(WithProperty):
     def __setattr__(self, name, value):
-        if made["guard"]:
+        if constructor_calls["guard"]:
             raise RuntimeError("__setattr__ was called")
         super().__setattr__(name, value)
 
@@ -181,7 +181,7 @@ class Point:
     """For register(): attributes of any kind."""
 
     def __init__(self, x, y):
-        made["Point"] += 1
+        constructor_calls["Point"] += 1
         self.x, self.y = x, y
 
     def __eq__(self, other):
@@ -260,7 +260,7 @@ class Unlucky:
 
 
 def _trace():
-    made["pickle"] += 1
+    constructor_calls["pickle"] += 1
     return "unpickled"
 
 

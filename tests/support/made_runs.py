@@ -101,11 +101,11 @@ def kinds(*entries):
     return [one.kind for one in verdicts.judge(run(*entries))]
 
 
-def judged(kind, *entries):
+def verdict_of(kind, *entries):
     return next(one for one in verdicts.judge(run(*entries)) if one.kind == kind)
 
 
-def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
+def copying_run(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=0):
     """A parent and two workers that share 200 MB; each worker copies `copied` MB of it."""
     entries = []
     for i in range(steps + 1):
@@ -124,7 +124,7 @@ def copying(copied, steps=10, rss=0, exact=True, lost=None, ends_at=None, freed=
     return entries
 
 
-def growing(values, **others):
+def growing_run(values, **others):
     return [sample(i, [process("main", 10, uss=value)], **others) for i, value in enumerate(values)]
 
 
@@ -138,7 +138,7 @@ def ranks(sizes, **others):
     return [sample(t, crew) for t in range(12)]
 
 
-def killed(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
+def killed_run(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
     entries = [start(limit=limit * MB, limit_from="/sys/fs/cgroup/job/memory.max")]
     for i in range(6):
         crew = [process("main", 10, uss=30), process("worker 0", 11, uss=40)]
@@ -146,7 +146,7 @@ def killed(counted=1, signal="SIGKILL", used=990, limit=1000, label="worker 0"):
     return [*entries, event(6, "ended", label, 11, signal=signal), end(7, exit=1)]
 
 
-def mapped(size, limit=1000, exit=1, signal=None):
+def address_space_run(size, limit=1000, exit=1, signal=None):
     one = process("main", 10, uss=30)
     if limit is not None:
         one |= {"address_space": size * MB, "address_limit": limit * MB}

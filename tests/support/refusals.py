@@ -29,12 +29,12 @@ class Wrong(ValueError):
     pass
 
 
-def given(value, **attributes):
+def with_attributes(value, **attributes):
     vars(value).update(attributes)
     return value
 
 
-def refused(value, how="error"):
+def refusal_of(value, how="error"):
     """The message of the EncodeError for a value, from the path on."""
     with pytest.raises(EncodeError) as caught:
         RecordList([0, {"at": [value]}], on_unsupported=how)
@@ -43,20 +43,20 @@ def refused(value, how="error"):
     return text
 
 
-def stored(value):
+def store_and_read(value):
     with RecordList([value]) as x:
         return x[0]
 
 
-def remedied(value, **names):
+def apply_remedy(value, **names):
     """Applies the remedy in the message for a value, and returns `(the value read back, the message)`. Raises
     EncodeError if the remedy gives a value of another type that cannot be stored either."""
-    text = refused(value)
+    text = refusal_of(value)
     code = CODE.search(text.partition("; ")[2])
     assert code, text
     remedy = eval(code[1], {"x": value, **sys.modules, **names})
     try:
-        return stored(remedy), text
+        return store_and_read(remedy), text
     except EncodeError as e:
         assert type(remedy) is not type(value), (text, e)
         raise

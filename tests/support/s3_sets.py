@@ -46,7 +46,7 @@ def bucket(server):
 def made(server):
     """The server with a set of six shard files. `server.made` is the Manifest; the counts are reset."""
     server.made = shard_sets.write(server.at, PARTS, server.options)
-    settled(server)
+    reset_settled_counts(server)
     return server
 
 
@@ -65,7 +65,7 @@ def fetched(server, ending=".recs"):
     return len(sent), sum(sent.values())
 
 
-def settled(server):
+def reset_settled_counts(server):
     """Resets the counts once no more requests come, because another process may still be fetching."""
     last = -1
     while last != len(server.log):

@@ -79,14 +79,14 @@ class Opener:
     lazy, token, nbytes, attributes = True, b"", 0, {}
 
     def __init__(self, parts):
-        self.parts, self.told, self.opened = parts, [], []
+        self.parts, self.announced, self.opened_shards = parts, [], []
 
     def __call__(self, shard):
-        self.opened.append(shard)
+        self.opened_shards.append(shard)
         return self.parts[shard].segments[0]
 
     def fetch_ahead(self, shards):
-        self.told.append(shards)
+        self.announced.append(shards)
 
 
 def set_of(counts):

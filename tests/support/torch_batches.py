@@ -31,15 +31,15 @@ class Failing(Batches):
         return super().__getitem__(indices)
 
 
-class Noting:
+class CountingBatchSampler:
     """A batch sampler without a state."""
 
     def __init__(self):
-        self.given = 0
+        self.n_drawn = 0
 
     def __iter__(self):
         for i in range(23):
-            self.given += 1
+            self.n_drawn += 1
             yield [i]
 
     def __len__(self):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import waiting
-from cli_folders import wrote
+from cli_folders import write_file
 
 import recstore
 from recstore._core import native
@@ -25,14 +25,16 @@ def read(path, form=None, where=None):
 
 
 def test_json(tmp_path):
-    assert read(wrote(tmp_path / "a.json", "[1, null]")) == ("the list", [1, None])
-    path = wrote(tmp_path / "b.json", '{"info": {"parts": [5]}, "images": [1], "annotations": [{"id": 1}, {"id": 2}]}')
+    assert read(write_file(tmp_path / "a.json", "[1, null]")) == ("the list", [1, None])
+    path = write_file(
+        tmp_path / "b.json", '{"info": {"parts": [5]}, "images": [1], "annotations": [{"id": 1}, {"id": 2}]}'
+    )
     description, rows = read(path)
     assert rows == [{"id": 1}, {"id": 2}]
     assert description == "the list under 'annotations', not images (1); --records chooses another list"
     assert read(path, where="images") == ("the list under 'images'", [1])
     assert read(path, where="info.parts") == ("the list under 'info.parts'", [5])
-    description, rows = read(wrote(tmp_path / "c.json", '{"a": 1, "b": {}}'))
+    description, rows = read(write_file(tmp_path / "c.json", '{"a": 1, "b": {}}'))
     assert description.startswith("the entries") and rows == [{"key": "a", "value": 1}, {"key": "b", "value": {}}]
 
 
@@ -51,20 +53,20 @@ def test_json(tmp_path):
 def test_files_without_records(tmp_path, name, text, where, message):
     pytest.importorskip("pyarrow")
     with pytest.raises(SourceError, match=name) as caught:
-        read(wrote(tmp_path / name, text), where=where)
+        read(write_file(tmp_path / name, text), where=where)
     assert message in str(caught.value)
 
 
 def test_lines(tmp_path):
-    assert read(wrote(tmp_path / "a.jsonl", '{"a": 1}\n\n[2]\n'))[1] == [{"a": 1}, [2]]
-    assert read(wrote(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "", "y z"]
-    assert read(wrote(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
+    assert read(write_file(tmp_path / "a.jsonl", '{"a": 1}\n\n[2]\n'))[1] == [{"a": 1}, [2]]
+    assert read(write_file(tmp_path / "a.txt", "x\n\ny z\r\n"))[1] == ["x", "", "y z"]
+    assert read(write_file(tmp_path / "b.txt", '{"a": 1}\n'), form="jsonl")[1] == [{"a": 1}]
 
 
 def test_tables(tmp_path):
-    path = wrote(tmp_path / "a.csv", b'\xef\xbb\xbfid,text\r\n1,"two\r\nlines, ""quoted"""\r\n\r\n2,\r\n')
+    path = write_file(tmp_path / "a.csv", b'\xef\xbb\xbfid,text\r\n1,"two\r\nlines, ""quoted"""\r\n\r\n2,\r\n')
     assert read(path) == ("rows as dicts", [{"id": 1, "text": 'two\r\nlines, "quoted"'}, {"id": 2, "text": None}])
-    assert read(wrote(tmp_path / "a.tsv", "a\tb\n1\t2,3\n"))[1] == [{"a": 1, "b": "2,3"}]
+    assert read(write_file(tmp_path / "a.tsv", "a\tb\n1\t2,3\n"))[1] == [{"a": 1, "b": "2,3"}]
 
 
 def test_parquet_and_arrow(tmp_path):
@@ -90,7 +92,7 @@ def test_stores(tmp_path):
 
 def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    pytest.raises(SourceError, lambda: read(wrote(tmp_path / "x.parquet", ""))).match("needs pyarrow")
+    pytest.raises(SourceError, lambda: read(write_file(tmp_path / "x.parquet", ""))).match("needs pyarrow")
 
 
 def test_a_pool_holds_values_that_marshal_cannot_write(tmp_path):
@@ -191,7 +193,7 @@ def run(*arguments):
 
 @pytest.mark.slow
 def test_the_command(tmp_path):
-    path = wrote(
+    path = write_file(
         tmp_path / "a.json",
         json.dumps({"rows": [{"id": i, "name": f"n{i}", "x": i / 8} for i in range(500)], "other": [1]}),
     )
@@ -210,7 +212,9 @@ def test_the_command(tmp_path):
 
 @pytest.mark.slow
 def test_the_report(tmp_path):
-    done = run(wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(300))), "--workers", "0")
+    done = run(
+        write_file(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(300))), "--workers", "0"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"300 records of {tmp_path}/names.txt: lines as text\n")
     assert "\nrecstore " in done.stdout and "\nfloor " in done.stdout
@@ -219,7 +223,7 @@ def test_the_report(tmp_path):
 
 def test_too_little_memory(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("recstore.shm.process_memory.available", lambda: 1000)
-    assert main.main(["bench", wrote(tmp_path / "a.txt", "a\n" * 2000)]) == 1
+    assert main.main(["bench", write_file(tmp_path / "a.txt", "a\n" * 2000)]) == 1
     assert "too little free memory" in capsys.readouterr().err
 
 

@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from cli_folders import wrote
+from cli_folders import write_file
 
 from recstore.cli import demo, main, running, trial
 
@@ -157,7 +157,7 @@ def interrupted(command, lines):
 @pytest.mark.parametrize("lines", [0, 2, 5])
 @pytest.mark.parametrize("command", ["bench", "demo"])
 def test_ctrl_c(command, lines, tmp_path):
-    path = wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(20_000)))
+    path = write_file(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(20_000)))
     arguments = ["bench", path, "--workers", "2"] if command == "bench" else ["demo", "--paths", path]
     started = program(*arguments)
     err = interrupted(started, lines + 1)
@@ -223,7 +223,7 @@ def test_the_demo_stays_within_its_time(trial_labels, monkeypatch, capsys):
 @pytest.mark.slow
 def test_the_demo_prints_each_row_at_once(tmp_path):
     """Through a pipe, the first row can be read while the process still runs."""
-    path = wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(5000)))
+    path = write_file(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(5000)))
     started = program("demo", "--paths", path, "--workers", "1")
     seen = [started.stdout.readline() for _ in range(4)]
     assert seen[0].startswith("5,000 real records") and seen[3].startswith("list       fork")

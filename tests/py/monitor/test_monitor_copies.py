@@ -2,13 +2,13 @@
 
 import made_runs
 import pytest
-from made_runs import copying, generations, judged, kinds, process, ranks, sample
+from made_runs import copying_run, generations, kinds, process, ranks, sample, verdict_of
 
 # ---- copy-on-read ----
 
 
 def test_copy_on_read():
-    verdict = judged("copy-on-read", *copying(100))
+    verdict = verdict_of("copy-on-read", *copying_run(100))
     assert verdict.line == "samples = RecordList(samples)"
     assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB)
     assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
@@ -32,7 +32,7 @@ def test_copy_on_read():
     ],
 )
 def test_thresholds_of_copy_on_read(copied, options, found):
-    assert ("copy-on-read" in kinds(*copying(copied, **options))) is found
+    assert ("copy-on-read" in kinds(*copying_run(copied, **options))) is found
 
 
 def test_pages_that_only_change_their_owner_are_not_copies():
@@ -62,15 +62,15 @@ def test_pages_of_an_ended_process_are_not_copies():
 
 def test_estimates_are_not_compared():
     """Every second sample is an estimate."""
-    assert "copy-on-read" in kinds(*copying(100, exact=False))
+    assert "copy-on-read" in kinds(*copying_run(100, exact=False))
 
 
 def test_a_worker_that_ends_in_the_middle():
-    assert "copy-on-read" in kinds(*copying(150, ends_at=5))
+    assert "copy-on-read" in kinds(*copying_run(150, ends_at=5))
 
 
 def test_workers_with_one_sample():
-    verdict = judged("copy-on-read", *generations(100))
+    verdict = verdict_of("copy-on-read", *generations(100))
     assert verdict.evidence["bytes"] == pytest.approx(200 * made_runs.MB), "the workers of an epoch end with it"
     assert len(verdict.evidence["processes"]) == 8
     assert verdict.text.startswith("worker 0 and worker 1 (8 processes had these names in turn) copied 200 MB")
@@ -119,14 +119,14 @@ def test_a_parent_that_grew_slightly_after_the_fork():
 def test_siblings_of_a_worker_that_copies_are_reported():
     entries = generations(100, count=1)
     entries[0]["processes"][2] |= {"uss": 26 * made_runs.MB, "shared": 174 * made_runs.MB}
-    assert "worker 0 and worker 1 copied 126 MB" in judged("copy-on-read", *entries).text
+    assert "worker 0 and worker 1 copied 126 MB" in verdict_of("copy-on-read", *entries).text
 
 
 # ---- copies per rank ----
 
 
 def test_copies_per_rank():
-    verdict = judged("copies per rank", *ranks([500, 510, 520, 505]))
+    verdict = verdict_of("copies per rank", *ranks([500, 510, 520, 505]))
     assert verdict.evidence["bytes"] == 1500 * made_runs.MB and len(verdict.evidence["private"]) == 4
     assert verdict.line == 'samples = recstore.shared("train", load_samples)'
 
@@ -154,10 +154,10 @@ def spawned(sizes, label="worker {}"):
 
 
 def test_copies_in_spawned_workers():
-    verdict = judged("copies per rank", *spawned([300, 310, 305]))
+    verdict = verdict_of("copies per rank", *spawned([300, 310, 305]))
     assert verdict.line == "samples = RecordList(samples)" and verdict.evidence["bytes"] == 900 * made_runs.MB
     assert "Each of 3 workers has" in verdict.text
-    assert "workers of rank 2 has" in judged("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
+    assert "workers of rank 2 has" in verdict_of("copies per rank", *spawned([300, 310], "rank 2 worker {}")).text
 
 
 @pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
@@ -166,4 +166,4 @@ def test_workers_without_copies(sizes):
 
 
 def test_copy_on_read_is_not_also_copies_per_rank():
-    assert kinds(*copying(180)) == ["copy-on-read"]
+    assert kinds(*copying_run(180)) == ["copy-on-read"]

@@ -2,13 +2,13 @@
 
 import made_runs
 import pytest
-from made_runs import judged, killed, kinds, mapped
+from made_runs import address_space_run, killed_run, kinds, verdict_of
 
 # ---- killed at the limit ----
 
 
 def test_killed_at_the_limit():
-    verdict = judged("killed at the limit", *killed())
+    verdict = verdict_of("killed at the limit", *killed_run())
     assert verdict.evidence == {"bytes": 1000 * made_runs.MB, "kills": 1} and verdict.line == ""
     for word in ("1 GB", "/sys/fs/cgroup/job/memory.max", "Ended by SIGKILL: worker 0", "worker 0 40 MB, main 30 MB"):
         assert word in verdict.text, word
@@ -26,11 +26,11 @@ def test_killed_at_the_limit():
     ],
 )
 def test_a_kill_needs_a_counter_or_a_near_limit(how, found):
-    assert ("killed at the limit" in kinds(*killed(**how))) is found
+    assert ("killed at the limit" in kinds(*killed_run(**how))) is found
 
 
 def test_growth_is_reported_after_the_kill():
-    entries = killed()
+    entries = killed_run()
     for i, entry in enumerate(entries[1:7]):
         entry["processes"][0]["anonymous"] = (30 + 100 * i) * made_runs.MB
     assert kinds(*entries) == ["killed at the limit", "growth"]
@@ -44,6 +44,6 @@ def test_growth_is_reported_after_the_kill():
     ({"exit": None, "signal": "SIGABRT"}, True), ({"exit": None, "signal": "SIGTERM"}, False), ({"limit": None}, False)
 ])  # fmt: skip
 def test_address_space(how, found):
-    assert kinds(*mapped(**{"size": 900, **how})) == (["address space"] if found else [])
+    assert kinds(*address_space_run(**{"size": 900, **how})) == (["address space"] if found else [])
     if found:
-        assert judged("address space", *mapped(**{"size": 900, **how})).line == "ulimit -v unlimited"
+        assert verdict_of("address space", *address_space_run(**{"size": 900, **how})).line == "ulimit -v unlimited"

@@ -5,19 +5,19 @@ import made_runs
 import pytest
 from made_runs import (
     BEGIN,
-    copying,
+    address_space_run,
+    copying_run,
     event,
     generations,
-    growing,
-    judged,
-    killed,
+    growing_run,
+    killed_run,
     kinds,
-    mapped,
     process,
     ramp,
     ranks,
     run,
     sample,
+    verdict_of,
 )
 
 from recstore.monitor import sampler, verdicts
@@ -26,11 +26,11 @@ from recstore.monitor import sampler, verdicts
 
 
 def test_leak():
-    verdict = judged("leak", *growing(ramp(60, 100, 400)))
+    verdict = verdict_of("leak", *growing_run(ramp(60, 100, 400)))
     # from the floor of the second quarter to that of the last
     assert 140 < verdict.evidence["bytes"] / made_runs.MB < 170
     assert verdict.evidence["seconds to the limit"] is None
-    speed = verdict.evidence["bytes a second"] / made_runs.MB
+    speed = verdict.evidence["bytes per second"] / made_runs.MB
     assert speed == pytest.approx(300 / 59, rel=0.1)
 
 
@@ -39,35 +39,35 @@ def test_leak():
 )
 def test_the_line_of_a_leak(count, line):
     """A process younger than two minutes may still be loading its data, unless it has started an epoch."""
-    assert judged("leak", *growing(ramp(count, 100, 400))).line == line
+    assert verdict_of("leak", *growing_run(ramp(count, 100, 400))).line == line
     epoch = event(10, "epoch", text="epoch 0")
-    assert judged("leak", *growing(ramp(count, 100, 400)), epoch).line == "losses.append(loss.item())"
+    assert verdict_of("leak", *growing_run(ramp(count, 100, 400)), epoch).line == "losses.append(loss.item())"
 
 
 def test_the_line_of_a_leak_in_workers():
     entries = [sample(i, [process("main", 10, uss=50), process("worker 0", 11, uss=20 + 5 * i)]) for i in range(60)]
-    assert "lru_cache" in judged("leak", *entries).line
+    assert "lru_cache" in verdict_of("leak", *entries).line
 
 
 def test_a_leak_has_the_time_to_the_limit():
-    entries = growing(ramp(61, 100, 400), current=400)
-    left = judged("leak", made_runs.start(limit=1000 * made_runs.MB), *entries).evidence["seconds to the limit"]
+    entries = growing_run(ramp(61, 100, 400), current=400)
+    left = verdict_of("leak", made_runs.start(limit=1000 * made_runs.MB), *entries).evidence["seconds to the limit"]
     assert left == pytest.approx(120, rel=0.1)
 
 
 @pytest.mark.parametrize(("grown", "found"), [(125, False), (135, True)])
 def test_the_least_size_of_a_leak(grown, found):
     """Half of the growth is between the floors of the second and the last quarter; the threshold is 64 MB."""
-    assert ("leak" in kinds(*growing(ramp(200, 100, 100 + grown)))) is found
+    assert ("leak" in kinds(*growing_run(ramp(200, 100, 100 + grown)))) is found
 
 
 def test_loaded_memory_is_not_a_leak():
-    assert kinds(*growing(ramp(20, 20, 270) + [270] * 60)) == []
-    assert kinds(*growing(ramp(20, 20, 400) + [400] * 60)) == ["growth"]
+    assert kinds(*growing_run(ramp(20, 20, 270) + [270] * 60)) == []
+    assert kinds(*growing_run(ramp(20, 20, 400) + [400] * 60)) == ["growth"]
 
 
 def test_a_filling_cache_is_not_a_leak():
-    assert kinds(*growing(ramp(50, 20, 270) + [270] * 30)) == []
+    assert kinds(*growing_run(ramp(50, 20, 270) + [270] * 30)) == []
 
 
 def test_a_heap_that_settles_is_not_a_leak():
@@ -76,30 +76,30 @@ def test_a_heap_that_settles_is_not_a_leak():
         152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217,
         221
     ]  # fmt: skip
-    assert kinds(*growing([2 * value for value in [*first, 221, 225, 225, 225, 229, 229, 229, 229, 229]])) == []
+    assert kinds(*growing_run([2 * value for value in [*first, 221, 225, 225, 225, 229, 229, 229, 229, 229]])) == []
 
 
 def test_temporary_memory_is_not_a_leak():
-    assert kinds(*growing([100 + 40 * (i % 7) for i in range(80)])) == []
-    assert kinds(*growing([100 + 4 * i + 40 * (i % 7) for i in range(80)])) == ["leak"]
+    assert kinds(*growing_run([100 + 40 * (i % 7) for i in range(80)])) == []
+    assert kinds(*growing_run([100 + 4 * i + 40 * (i % 7) for i in range(80)])) == ["leak"]
 
 
 @pytest.mark.parametrize(("last", "found"), [(3, True), (6, True), (10, False)])
 def test_memory_freed_by_an_ending_process(last, found):
-    assert ("leak" in kinds(*growing(ramp(60, 100, 400) + [50] * last))) is found
+    assert ("leak" in kinds(*growing_run(ramp(60, 100, 400) + [50] * last))) is found
 
 
 def test_a_leak_by_epochs():
     """Within an epoch memory rises and falls; the floors of the epochs rise."""
     values = [100 + 30 * (i // 20) + 5 * (i % 20) for i in range(120)]
     epochs = [event(20 * i, "epoch", text=f"epoch {i}") for i in range(6)]
-    assert kinds(*growing(values), *epochs) == ["leak"]
-    assert kinds(*growing([100 + 5 * (i % 20) for i in range(120)]), *epochs) == []
+    assert kinds(*growing_run(values), *epochs) == ["leak"]
+    assert kinds(*growing_run([100 + 5 * (i % 20) for i in range(120)]), *epochs) == []
 
 
 def test_a_leak_needs_samples():
-    assert "leak" not in kinds(*growing(ramp(19, 100, 400)))
-    assert "leak" in kinds(*growing(ramp(21, 100, 400)))
+    assert "leak" not in kinds(*growing_run(ramp(19, 100, 400)))
+    assert "leak" in kinds(*growing_run(ramp(21, 100, 400)))
 
 
 # ---- backlog ----
@@ -115,7 +115,7 @@ def waiting(sizes, unmapped=None, total=300):
 
 
 def test_backlog():
-    verdict = judged("backlog", *waiting([0, 60, 120] + [128, 120] * 10 + [60, 0]))
+    verdict = verdict_of("backlog", *waiting([0, 60, 120] + [128, 120] * 10 + [60, 0]))
     assert verdict.line == "loader = DataLoader(dataset, num_workers=1, prefetch_factor=1, ...)"
     assert verdict.evidence["workers"] == 2 and verdict.evidence["bytes"] == 120 * made_runs.MB
 
@@ -157,7 +157,7 @@ def pinned(size, total=300):
 def test_pinned_memory(size, total, found):
     assert ("pinned memory" in kinds(*pinned(size, total))) is found
     if found:
-        assert "pin_memory=False" in judged("pinned memory", *pinned(size, total)).line
+        assert "pin_memory=False" in verdict_of("pinned memory", *pinned(size, total)).line
 
 
 PINNED = "7f5a20000000-7f5a24000000 rw-s 00000000 00:01 166935    /dev/zero (deleted)\n"
@@ -194,10 +194,10 @@ def test_shared_anonymous_memory_without_a_gpu_is_not_pinned(tmp_path):
 
 @pytest.mark.parametrize(("taken", "found"), [(250, False), (260, True), (2000, True)])
 def test_growth(taken, found):
-    entries = growing([20, 20 + taken / 2, *[20 + taken] * 5, 30])
+    entries = growing_run([20, 20 + taken / 2, *[20 + taken] * 5, 30])
     assert kinds(*entries) == (["growth"] if found else [])
     if found:
-        verdict = judged("growth", *entries)
+        verdict = verdict_of("growth", *entries)
         assert verdict.evidence["bytes"] == taken * made_runs.MB and "most of it within 2 s" in verdict.text
         assert verdict.line == "samples = RecordList(read_samples())"
 
@@ -206,17 +206,17 @@ def test_growth_of_two_samples_and_of_several_processes():
     entries = [
         sample(i, [process("main", 10, uss=20 + 300 * i), process("tool", 11, uss=1 + 900 * i)]) for i in range(2)
     ]
-    verdict = judged("growth", *entries)
+    verdict = verdict_of("growth", *entries)
     assert verdict.text.startswith("tool took 900 MB of private") and "main took 300 MB or less" in verdict.text
 
 
 def test_initial_memory_is_not_growth():
-    assert kinds(*growing([900] * 8)) == []
+    assert kinds(*growing_run([900] * 8)) == []
     assert kinds(*generations(10, count=8, inherited=900)) == []
 
 
 def test_explained_growth_is_not_reported_as_growth():
-    assert kinds(*growing(ramp(60, 100, 700))) == ["leak"]
+    assert kinds(*growing_run(ramp(60, 100, 700))) == ["leak"]
     assert kinds(*ranks([500, 500])) == ["copies per rank"]
 
 
@@ -233,7 +233,7 @@ def test_page_cache_and_caches_are_not_growth(named):
 
 
 def test_a_cgroup_full_of_page_cache_is_not_near_its_limit():
-    entries = growing([100] * 20, current=990)
+    entries = growing_run([100] * 20, current=990)
     for used, found in ((200, []), (900, ["unclear"])):
         for entry in entries:
             entry["cgroup"]["used"] = used * made_runs.MB
@@ -242,9 +242,9 @@ def test_a_cgroup_full_of_page_cache_is_not_near_its_limit():
 
 def test_few_samples_are_unclear():
     for count in range(verdicts.FEWEST_SAMPLES):
-        (verdict,) = verdicts.judge(run(*growing([100] * count)))
+        (verdict,) = verdicts.judge(run(*growing_run([100] * count)))
         assert verdict.kind == "unclear" and verdict.line == "" and "too few" in verdict.text
-    assert kinds(*growing([100] * verdicts.FEWEST_SAMPLES)) == []
+    assert kinds(*growing_run([100] * verdicts.FEWEST_SAMPLES)) == []
 
 
 def test_unexplained_growth_is_unclear():
@@ -256,7 +256,7 @@ def test_unexplained_growth_is_unclear():
 
 @pytest.mark.parametrize(("current", "found"), [(840, False), (860, True)])
 def test_near_the_limit_is_unclear(current, found):
-    entries = [made_runs.start(limit=1000 * made_runs.MB), *growing([100] * 20, current=current)]
+    entries = [made_runs.start(limit=1000 * made_runs.MB), *growing_run([100] * 20, current=current)]
     assert kinds(*entries) == (["unclear"] if found else [])
 
 
@@ -269,7 +269,7 @@ def test_missing_figures_are_unclear():
 
 
 def test_a_steady_run_has_no_verdict():
-    assert verdicts.judge(run(*growing([100] * 30))) == []
+    assert verdicts.judge(run(*growing_run([100] * 30))) == []
     assert verdicts.text([]).startswith("No verdict")
 
 
@@ -277,7 +277,7 @@ def test_a_steady_run_has_no_verdict():
 
 
 def test_the_largest_verdict_is_first():
-    entries = copying(60, steps=40)
+    entries = copying_run(60, steps=40)
     for i, entry in enumerate(entries):
         entry["processes"][0]["anonymous"] = round((100 + 20 * i) * made_runs.MB)
     found = verdicts.judge(run(*entries))
@@ -287,9 +287,9 @@ def test_the_largest_verdict_is_first():
 
 
 def test_every_kind_occurs():
-    found = kinds(*copying(100)) + kinds(*growing(ramp(60, 100, 400))) + kinds(*waiting([128] * 20))
-    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds(*killed()) + kinds(*mapped(900))
-    found += kinds(*growing([20, 300])) + kinds()
+    found = kinds(*copying_run(100)) + kinds(*growing_run(ramp(60, 100, 400))) + kinds(*waiting([128] * 20))
+    found += kinds(*ranks([500, 500])) + kinds(*pinned(200)) + kinds(*killed_run()) + kinds(*address_space_run(900))
+    found += kinds(*growing_run([20, 300])) + kinds()
     assert tuple(found) == verdicts.KINDS
 
 

@@ -13,7 +13,7 @@ import pytest
 import shard_sets
 import waiting
 from interpreters import unmaps_at_close
-from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, settled
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
 
 import recstore
 from recstore._core import native
@@ -38,7 +38,7 @@ def test_the_error_of_a_permanent_fault_names_the_object(made, tmp_path):
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
     made.heal()
-    settled(made)
+    reset_settled_counts(made)
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
         path.symlink_to(tmp_path / "elsewhere")
     else:
         os.link(path, tmp_path / "elsewhere")
-    settled(made)
+    reset_settled_counts(made)
     x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert x.to_list() == ALL
     has_sent(made, 1)
@@ -168,7 +168,7 @@ def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
     assert x.to_list() == ALL
     assert used(tmp_path) <= limit and names(tmp_path, ".recs") == sorted(f"{h}.recs" for h in made.made.hashes[3:])
     assert x.to_list() == ALL  # evicted files are fetched again
-    settled(made)
+    reset_settled_counts(made)
     y = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
     assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
     assert y[0] == ALL[0]
@@ -303,7 +303,7 @@ def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
 def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
     lock = native.Lock(str(tmp_path / "room.lock"))
     monkeypatch.setattr(cache, "time", Clock(lambda n: lock.close() if n == 2 else None))
-    with cache._held(str(tmp_path / "room.lock")):
+    with cache._locked(str(tmp_path / "room.lock")):
         assert "room.lock" in caplog.text
 
 

@@ -113,14 +113,14 @@ def test_a_commit_during_a_collection(w, monkeypatch):
     w.commit(w.write([1]))
     late = w.write([2])
     age_all(w.url, 8)
-    real = collecting._listed
+    real = collecting._list_objects
 
     def listed(storage):
         result = real(storage)
         w.commit(late, append=True)
         return result
 
-    monkeypatch.setattr(collecting, "_listed", listed)
+    monkeypatch.setattr(collecting, "_list_objects", listed)
     assert gc(w.url).files == [] and set(files(late)) < set(os.listdir(w.url))
 
 

@@ -220,7 +220,7 @@ class Slow:
     def __init__(self):
         self.began, self.go = [], threading.Event()
 
-    def fetch(self, name, nbytes=None, most=None):
+    def fetch(self, name, nbytes=None, max_bytes=None):
         self.began.append(name)
         if name.startswith("hinted"):
             assert self.go.wait(LIMIT_S)

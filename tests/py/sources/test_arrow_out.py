@@ -467,7 +467,7 @@ def test_polars_in_threads(monkeypatch):
     records = [{"i": i, "t": f"t{i % 1000}", "late": 1.5 if i > 2500 else None} for i in range(3000)]
     with RecordList(records) as x:
         whole = x.to_polars()
-        monkeypatch.setattr(arrow_out, "_RECORDS_A_THREAD", 700)
+        monkeypatch.setattr(arrow_out, "_RECORDS_PER_THREAD", 700)
         monkeypatch.setattr(arrow_out.cores, "available", lambda: 3)
         parts = x.to_polars()
         assert parts.n_chunks() == 3 and parts.equals(whole) and parts.to_dicts() == records

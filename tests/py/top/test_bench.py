@@ -215,7 +215,7 @@ def test_tables_fill_their_places(bench):
         {"data": "coco", "node": node, "bytes_per_record": 4.0, "growth": by}
         for node, by in (("int", 0.5), ("str", -0.01))
     ]
-    assert "| data | bytes a record | int | str |" in tables.filled(page, results({"forms": forms}))
+    assert "| data | bytes per record | int | str |" in tables.filled(page, results({"forms": forms}))
     assert "| coco | 4.0 | +50.0 | -1.0 |" in tables.filled(page, results({"forms": forms}))
 
 

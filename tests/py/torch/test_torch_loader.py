@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 numpy = pytest.importorskip("numpy", reason="needs numpy")
 
 from torch.utils import data  # noqa: E402
-from torch_batches import Batches, Delegating, Failing, Noting, flat, ids, no_thread_left, threads  # noqa: E402, F401
+from torch_batches import Batches, CountingBatchSampler, Delegating, Failing, flat, ids, no_thread_left, threads  # noqa: E402, F401
 
 from recstore.torch import BatchSampler, Loader, RecordDataset, ShuffleSampler, loader  # noqa: E402
 
@@ -309,11 +309,11 @@ def test_with_close_and_break_end_the_threads():
 
 
 def test_the_number_of_batches_ahead_is_bounded():
-    made = Loader(Batches(), batch_sampler=Noting(), threads=2, prefetch=3)
+    made = Loader(Batches(), batch_sampler=CountingBatchSampler(), threads=2, prefetch=3)
     batches = iter(made)
     for i in range(4):
         next(batches)
-        assert made.batch_sampler.given == i + 1 + 6
+        assert made.batch_sampler.n_drawn == i + 1 + 6
 
 
 # ---- Pinned memory ----

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 pytest.importorskip("numpy", reason="needs numpy")
 
 from torch.utils import data  # noqa: E402
-from torch_batches import Batches, Failing, Noting, flat, no_thread_left  # noqa: E402, F401
+from torch_batches import Batches, CountingBatchSampler, Failing, flat, no_thread_left  # noqa: E402, F401
 
 from recstore.torch import Loader, ShuffleSampler  # noqa: E402
 
@@ -63,12 +63,12 @@ def test_the_state_is_a_small_dict_that_the_sampler_reads_as_well():
 
 
 def test_a_batch_sampler_without_a_state_is_counted():
-    first = Loader(Batches(), batch_sampler=Noting())
+    first = Loader(Batches(), batch_sampler=CountingBatchSampler())
     batches = iter(first)
     seen = flat(next(batches) for _ in range(4))
     state = first.state_dict()
     assert state["batches"] == 4
-    later = Loader(Batches(), batch_sampler=Noting())
+    later = Loader(Batches(), batch_sampler=CountingBatchSampler())
     later.load_state_dict(state)
     assert later.state_dict() == state
     assert seen + flat(later) == flat(later) == list(range(23))
@@ -76,7 +76,7 @@ def test_a_batch_sampler_without_a_state_is_counted():
 
 
 def test_counting_continues_after_a_resume():
-    made = Loader(Batches(), batch_sampler=Noting())
+    made = Loader(Batches(), batch_sampler=CountingBatchSampler())
     made.load_state_dict({**made.state_dict(), "batches": 4})
     batches = iter(made)
     assert flat([next(batches)]) == [4]
@@ -121,7 +121,7 @@ def test_wrong_states_change_nothing(change, message):
 
 def test_states_of_other_loaders():
     pytest.raises(TypeError, lambda: Loader(Batches()).load_state_dict([])).match("a state must be a dict")
-    counted = Loader(Batches(), batch_sampler=Noting())
+    counted = Loader(Batches(), batch_sampler=CountingBatchSampler())
     with pytest.raises(ValueError, match="has no state_dict"):
         Loader(Batches()).load_state_dict(counted.state_dict())
     pytest.raises(ValueError, lambda: counted.load_state_dict(Loader(Batches()).state_dict())).match("how many batches")

@@ -319,14 +319,14 @@ def test_the_next_shards_are_requested():
     order = permute.order(7, 4)
     windows = [order[0:1], order[1:3], order[3:5], order[5:7]]
     requests = [sum(windows[i : i + 2], []) for i in range(4)]
-    assert [sorted(shards) for shards in opener.told[:1]] == [sorted(requests[0])]
-    assert [shard for shards in requests for shard in shards][:3] == opener.told[0]
-    assert {shard for shards in opener.told for shard in shards} == set(range(7))
-    del opener.told[:]
+    assert [sorted(shards) for shards in opener.announced[:1]] == [sorted(requests[0])]
+    assert [shard for shards in requests for shard in shards][:3] == opener.announced[0]
+    assert {shard for shards in opener.announced for shard in shards} == set(range(7))
+    del opener.announced[:]
     again = BatchSampler(ShardSampler(x[5:65], window=2, seed=4, rank=1, world_size=4, nodes=2), BATCH)
     for _ in range(2):
         assert len(list(again)) == 3
-    assert not any(opener.told), "all shards are local"
+    assert not any(opener.announced), "all shards are local"
 
 
 def test_each_node_requests_its_shards_before_they_are_read():
@@ -335,11 +335,11 @@ def test_each_node_requests_its_shards_before_they_are_read():
         batches = BatchSampler(ShardSampler(x, window=2, rank=rank, world_size=4, nodes=2), 512)
         requested = set()
         for batch in batches:
-            requested |= {shard for shards in opener.told for shard in shards}
+            requested |= {shard for shards in opener.announced for shard in shards}
             x.get_many(batch)
-            assert set(opener.opened) <= requested
-            assert len(requested - set(opener.opened)) <= 4
-        assert len(requested) == 6 and len(opener.told) == 3, "once per window"
+            assert set(opener.opened_shards) <= requested
+            assert len(requested - set(opener.opened_shards)) <= 4
+        assert len(requested) == 6 and len(opener.announced) == 3, "once per window"
 
 
 def test_shards_of_sets_slices_and_datasets():
@@ -363,7 +363,7 @@ def test_in_a_loader(workers):
     x, opener = shard_epochs.set_of(COUNTS)
     dataset = samplers.RecordDataset(x)
     expected = list(ShardSampler(x, window=2, seed=1))
-    opener.told.clear()
+    opener.announced.clear()
     sampler = ShardSampler(x, window=2, seed=1)
     batches = BatchSampler(sampler, BATCH)
     for options in (
@@ -375,7 +375,7 @@ def test_in_a_loader(workers):
             record for batch in DataLoader(dataset, num_workers=workers, collate_fn=list, **options) for record in batch
         ]
         assert got == expected
-    assert opener.told, "requests come from this process, not from workers"
+    assert opener.announced, "requests come from this process, not from workers"
     with samplers.Loader(dataset, BATCH, sampler=sampler) as loader:
         assert [record for batch in loader for record in batch] == expected
         iterator = iter(loader)

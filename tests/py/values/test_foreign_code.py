@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from refusals import Named, Point, Slotted, Wrong, refused, registry, remedied, stored  # noqa: F401
+from refusals import Named, Point, Slotted, Wrong, apply_remedy, refusal_of, registry, store_and_read  # noqa: F401
 
 import recstore
 from recstore import RecordList, register
@@ -51,7 +51,7 @@ class Attributes(dict):
 
 def test_a_dict_whose_attributes_are_its_items():
     value = Attributes(a=1)
-    assert remedied(value)[0] == {"a": 1}
+    assert apply_remedy(value)[0] == {"a": 1}
     holder = Point(1, [Attributes(a=i, text="x" * 50) for i in range(5000)])
     report = recstore.share_dataset(holder, threshold="1kB")
     assert type(holder.y) is list and "dict(x)" in str([skipped.reason for skipped in report.skipped])
@@ -63,7 +63,7 @@ def test_no_code_of_a_value_runs(bases):
     value = kind.__new__(kind, 1) if bases[0] in (np.ndarray, np.float64) else kind.__new__(kind)
     for record in (value, [value], {"a": value}, {(1, value): 2}, {value}):
         pytest.raises(EncodeError, lambda: RecordList([record]))
-    assert "cannot store" in refused(value)
+    assert "cannot store" in refusal_of(value)
     if bases[0] is not np.ndarray:  # share_dataset reads the size of an array
         recstore.share_dataset(Point(value, [{"a": value, "b": "x" * 100} for _ in range(300)]), threshold="1kB")
 
@@ -73,13 +73,13 @@ def test_no_code_of_a_metaclass_runs():
         __getattr__ = __instancecheck__ = __subclasscheck__ = __iter__ = __len__ = __repr__ = ran
 
     value = Meta("Watched", (), {})()
-    assert "recstore.register its class" in refused(value)
+    assert "recstore.register its class" in refusal_of(value)
 
 
 def test_mocks_of_other_types():
     for spec in (dict, list, str, np.float32, np.ndarray, datetime.datetime, collections.OrderedDict, pathlib.Path):
-        refused(unittest.mock.Mock(spec=spec))
-        refused(unittest.mock.MagicMock(spec=spec))
+        refusal_of(unittest.mock.Mock(spec=spec))
+        refusal_of(unittest.mock.MagicMock(spec=spec))
 
 
 # ---- Registered classes that cannot be read back ---------------------------------------------------------------------------
@@ -146,20 +146,20 @@ def test_objects_that_could_not_be_read_back_are_refused(registry):
     ]  # fmt: skip
     for value in values:
         register(type(value))
-        assert "encode= and decode=" in refused(value), value
+        assert "encode= and decode=" in refusal_of(value), value
     for value in values:
         register(type(value), encode=lambda v: "kept", decode=lambda _, value=value: value)
-        assert stored(value) is value
+        assert store_and_read(value) is value
     values[11].close()
 
 
 def test_objects_that_can_be_read_back_are_stored(registry):
     register(WithArguments)
     register(Slotted)
-    assert stored(WithArguments(5)).x == 5
+    assert store_and_read(WithArguments(5)).x == 5
     value = Slotted()
     value.x = 1
-    assert stored(value).x == 1
+    assert store_and_read(value).x == 1
 
 
 def test_members_that_hide_a_slot_or_the_dictionary_are_not_called(registry):
@@ -176,11 +176,11 @@ def test_members_that_hide_a_slot_or_the_dictionary_are_not_called(registry):
     value = Hiding()
     Base.x.__set__(value, 5)
     register(Hiding)
-    assert Base.x.__get__(stored(value)) == 5
+    assert Base.x.__get__(store_and_read(value)) == 5
     odd = Odd()
     odd.a = 1
     register(Odd)
-    assert "encode= and decode=" in refused(odd), "its attributes cannot be reached, and would be lost"
+    assert "encode= and decode=" in refusal_of(odd), "its attributes cannot be reached, and would be lost"
 
 
 @pytest.mark.parametrize("threshold", ["1MiB", 1000])

@@ -29,7 +29,7 @@ def fresh(monkeypatch):
             type(sys.modules["recstore.values.ext_types"]._handlers)(),
         )
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
-    kinds.made.clear()
+    kinds.constructor_calls.clear()
 
 
 @pytest.fixture(params=["auto", "none"])
@@ -172,14 +172,14 @@ def test_pickles_in_a_file(rows, compression, tmp_path):
         x.save(tmp_path / "x.rec")
         first = x[0]
         assert "unpickled" in str(first)
-    kinds.made.clear()
+    kinds.constructor_calls.clear()
     with recstore.open(tmp_path / "x.rec", verify="full") as x:
         pytest.raises(UntrustedError, lambda: x[0]).match("^record 0: a pickled value")
-        assert not kinds.made
+        assert not kinds.constructor_calls
         assert pickle.loads(pickle.dumps(x)).segment is x.segment
     with recstore.open(tmp_path / "x.rec", allow_pickle=True, verify="full") as x:
-        assert not kinds.made
-        assert x[0] == first and kinds.made["pickle"] == 1
+        assert not kinds.constructor_calls
+        assert x[0] == first and kinds.constructor_calls["pickle"] == 1
 
 
 def test_a_view_with_pickles_is_saved(tmp_path):
