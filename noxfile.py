@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = ROOT / "build"
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 JOBS = os.environ.get("JOBS", str(os.cpu_count() or 2))
-PYTEST = ("-n", "auto", "--dist", "worksteal")
+PYTEST = ("-n", JOBS, "--dist", "worksteal")
 STRICT = {"SKBUILD_CMAKE_DEFINE": "RS_WERROR=ON"}
 ASAN = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:allocator_may_return_null=1",
@@ -209,7 +209,7 @@ def real(session: nox.Session) -> None:
     programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
     chosen = "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py"
-    in_clone(session, "pytest", "-n", "auto", "--dist", "loadfile", *chosen)
+    in_clone(session, "pytest", "-n", JOBS, "--dist", "loadfile", *chosen)
 
 
 def system_package(session: nox.Session, program: str, package: str) -> None:

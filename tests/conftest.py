@@ -27,6 +27,12 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing
+def pytest_xdist_auto_num_workers():
+    """One worker more than processors, because many tests wait."""
+    return 1 + (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _a_small_heap():
     """Many tests collect garbage. Freezing spares each collection the test modules and the packages imported so far."""
