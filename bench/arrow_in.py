@@ -66,7 +66,7 @@ def values_in(table):
 
 
 def measure(name, quick, log):
-    """Rows of one table; both ways alternate. None if Arrow has no type for the records."""
+    """Results for a table; the two ways alternate. None if Arrow has no type for the records."""
     table = made_table(20_000 if quick else 1_000_000) if name == "made" else table_of(data.load(name, quick))
     if table is None:
         return None
@@ -130,7 +130,7 @@ def ready(quick):
 
 
 def job(path, batch_bytes):
-    """One row: the peak memory of a build from a stream of batches, beyond the memory before it and the store."""
+    """One row: the peak memory of a build from a stream of batches, beyond the store and the memory before it."""
     import pyarrow
 
     import recstore

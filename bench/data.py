@@ -1,8 +1,8 @@
 """The data sets.
 
 Real records come from the data folder: RECSTORE_DATA, or shared/data beside the checkout. The repository does not have
-them. A data set keeps them marshalled, so that `fresh()` gives new objects each time, as parsing the metadata does in a
-program. Synthetic records are in a file instead, so that a process that measures memory does not hold them.
+them. A data set keeps them marshalled, so that `fresh()` gives new objects each time, as parsing an annotation file
+does. Synthetic records are in a file instead, so that a process that measures memory does not hold them.
 """
 
 import atexit

@@ -51,7 +51,7 @@ def check(x, source):
 
 
 def measure(quick, log):
-    """Rows of ns and bytes of each operation at 1,000 and 1,000,000 records; `times` is the ratio of the two times."""
+    """Rows of ns and bytes of each operation at two numbers of records; `times` is the ratio of the two times."""
     import recstore
 
     counts = (1_000, 20_000 if quick else 1_000_000)

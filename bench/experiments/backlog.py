@@ -79,7 +79,7 @@ def by_queue(arguments):
 
 
 def main():
-    """Consumes all batches, reports their number, and waits for the message to end."""
+    """Consumes all batches, reports their number, and waits for the end message."""
     arguments = pickle.load(sys.stdin.buffer)
     batches = by_data_loader(arguments) if arguments["loader"] == "DataLoader" else by_queue(arguments)
     count = size = 0

@@ -42,7 +42,7 @@ def cases():
 
 
 def jobs(quick, workers):
-    """All parts of the suite: `(experiment, its container, loader or method, function that returns the rows)`."""
+    """All parts of the suite: `(experiment, container/loader/method, function that returns the rows)`."""
     worker_count = min(workers, 2) if quick else workers
     for experiment, container in cases():
         yield experiment, container, functools.partial(_memory, experiment, container, quick, worker_count)

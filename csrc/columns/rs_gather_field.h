@@ -54,7 +54,7 @@ typedef struct rs_gather_spec {
     bool truncate;         /* cut lists to `length` and `inner_length` */
     bool split;            /* packed: cut documents at the end of a row */
     const rs_names *names; /* codes */
-    rs_slice absent;       /* the any value for records without the field; if ptr is NULL the value is missing */
+    rs_slice absent;       /* an `any` value for records without the field; missing if ptr is NULL */
 } rs_gather_spec;
 
 /* One array in the buffer. */
@@ -113,7 +113,7 @@ void rs_gather_field_clear(rs_gather_field *self);
 /* Returns whether the sizes of all parts of a form are known before measuring. */
 static inline bool rs_gather_is_sized(unsigned form) { return form == RS_GATHER_VALUES || form == RS_GATHER_CODES; }
 
-/* Returns the number of dimensions before the row, whose lengths differ from record to record. */
+/* Returns how many dimensions before the row may have lengths that differ between records. */
 static inline uint32_t rs_gather_free_dims(unsigned form) {
     return form == RS_GATHER_VALUES ? 0 : form == RS_GATHER_NESTED || form == RS_GATHER_PADDED_NESTED ? 2 : 1;
 }

@@ -214,8 +214,8 @@ static void survey_anew(rs_builder *self) {
 
 /* Closes the open block, inside the monitor of the pipeline if there is one. */
 static rs_status close_block(rs_builder *self, rs_raw_block *block, rs_error *err) {
-    /* Restart the survey before adding the last chunk. While this thread waits, the old survey may go on to its next
-     * chunk, and the old memory lacks the records of the last chunk. */
+    /* Restart the survey before adding the last chunk: while survey_anew waits, the old survey may take its next chunk,
+     * and the old memory lacks the records of the last chunk. */
     if (self->open != NULL && (block->base != self->raw.data || block->ends != self->ends)) survey_anew(self);
     rs_status status = rs_raw_block_add_chunk(block, self->n_handed, self->n_open - self->n_handed, &self->scan,
                                               self->scan.n_key_sets, err);
@@ -330,8 +330,8 @@ typedef struct pending_section {
     rs_section *section; /* its offset is 0 until it is placed */
 } pending_section;
 
-/* Places sections within the header's bytes, each time the largest that fits. Very small segments, where the last page
- * matters more, and large ones, where this saves little, keep the plain layout, which every reader knows. */
+/* Places sections within the header's bytes, each time the largest that fits. Segments of a few pages, and large
+ * ones, where this saves little, keep the plain layout, which every reader knows. */
 static rs_status place_in_front(rs_builder *self, pending_section *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
     uint64_t at = RS_FMT_FRONT;

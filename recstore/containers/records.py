@@ -103,11 +103,11 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
             use :func:`recstore.shared`.
         workers: the number of processes that make and compress the records. Use them for records that are costly to
             make. `records` is then an iterable of shards. A shard is an iterable that can be pickled: a range, or an
-            object whose ``__iter__`` opens a file; a generator cannot be pickled. The calling process itself stores
-            a shard that is a list or tuple. The store holds the records of the shards one after another; its bytes
-            depend on the shards, not on the number of workers. At most 32 MB of compressed records wait for an earlier
-            shard, so use several shards for each worker. An exception of a shard is raised here. The processes have
-            multiprocessing's default start method.
+            object whose ``__iter__`` opens a file; a generator cannot be pickled. The calling process itself stores a
+            shard that is a list or tuple. The store holds the records of the shards one after another; its bytes depend
+            on the shards, not on the number of workers. While 32 MB of compressed records wait for an earlier shard,
+            other workers wait too: use several shards per worker. An exception of a shard is raised here. The processes
+            have multiprocessing's default start method.
         progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
         index_by, group_by: a field, as for :meth:`field`, or a list of fields. An index by each field is saved with the
             store. Then ``x.index_by`` and ``x.group_by`` of these fields take constant time in every process.

@@ -109,7 +109,7 @@ static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols
     check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
 }
 
-/* Trains a table for `strings`, codes and drops them. Checks that table and codes take at most `at_most` bytes. */
+/* Trains a table, encodes `strings` and drops them. Checks that table and codes take at most `at_most` bytes. */
 static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     rs_buffer table = {0}, second_table = {0};
     rs_symbols_encoder *encoder = NULL;
@@ -199,8 +199,8 @@ TEST(test_nuls) {
     }
 }
 
-/* Three words. The first ends with the letters of the second, but the second also has a NUL: it does not occur where
- * the third follows the first. */
+/* Three words. The first ends like the second without its NUL. If the third follows the first in the pool of symbols,
+ * the second does not occur there. */
 TEST(test_nul_behind_a_symbol) {
     static const char *const words[] = {"0123456789ab", "ab\0", "qrstuvw"};
     static const uint8_t sizes[] = {12, 3, 7};
@@ -326,8 +326,8 @@ TEST(test_every_byte_counts) {
     }
 }
 
-/* If more symbols share their first bytes than a match compares, some are not used, and the text is still correct. The
- * bound holds if a pair becomes a symbol after a few occurrences, not if every pair does at once. */
+/* A match tries a limited number of symbols with the same first bytes. Others are not used; the text stays correct. The
+ * bound holds if a pair becomes a symbol after a few occurrences, not after its first. */
 TEST(test_many_alike) {
     for (unsigned unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         uint8_t text[2 * 8] = {0};

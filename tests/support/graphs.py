@@ -268,8 +268,8 @@ def hashed(text):
 
 
 def distinct_memory(root):
-    """The bytes that a graph takes in this process: each object once, each byte of array memory once. Stores, and
-    arrays over shared memory, do not count."""
+    """The bytes that a graph takes in this process: each object once, each byte of array memory once. Stores, and the
+    data of arrays over shared memory, do not count."""
     seen, spans, todo, total = {}, [], [root], 0
     while todo:
         value = todo.pop()

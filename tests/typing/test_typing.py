@@ -122,8 +122,8 @@ def test_pyright(project):
 
 @needs("mypy")
 def test_stubtest(tmp_path):
-    """Each stub, except those of packages and _types, has exactly the public names and methods of its module, with
-    their arguments. Some imported packages are skipped: they take time, and may be missing."""
+    """Each stub, except those of packages and _types, has the public names and methods of its module, with their
+    arguments; allowlist.txt has the exceptions. Some imported packages are skipped: they take time, and may be missing."""
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
         "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"

@@ -567,7 +567,7 @@ def field_names(Records records not None):
 
 
 cdef bint keys_below(const rs_node *node, dict keys) except -1:
-    """Adds the keys of a struct to `keys`, and the keys of each alternative of another node. False if an alternative is
+    """Adds to `keys` the keys of a struct, or of each alternative of a node with alternatives. False if one of them is
     not a struct."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:

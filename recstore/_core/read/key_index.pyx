@@ -18,8 +18,8 @@ cdef extern from "math.h" nogil:
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-# From here on, no float equals an int. A Decimal may, but can have too many digits to compute, so the form of such an
-# int is a hash (key_forms.py).
+# No float equals an int this large. A Decimal may, but can have too many digits to compute, so the form of such an int
+# is a hash (key_forms.py).
 WIDE = 1 << 1024
 
 
@@ -156,8 +156,8 @@ cdef bint is_plain_key(object key, int depth):
 # ---- Key indexes ----
 
 cdef class KeyIndex:
-    """A key index: the KEY_INDEX section of a mapping's segment, a part of a saved index, or a Blob over the keys of
-    other records.
+    """A key index: the KEY_INDEX section of a mapping's segment, a part of a saved index, or a Blob for the keys of
+    any other records.
 
     Attributes: ``segment`` (of a section or saved index, else None), ``saved`` (the SavedIndex, else None), ``blob``
     (else None), ``nbytes``, ``entries`` (their number), ``factory`` (a code of csrc/FORMAT.md).
@@ -412,8 +412,8 @@ def merge_twins(twins, n):
     """The records of the entries of a mapping with repeated keys, from `KeyHashes.twins` over n records.
 
     As in a dict, a repeated key keeps its first position and takes its last value. Returns `(dead keys, dead values,
-    firsts, lasts)`: the sets of records whose key, or whose value, no entry uses, and each entry's record in the keys
-    and in the values."""
+    firsts, lasts)`: the records whose key no entry uses, those whose value no entry uses, and for each entry the record
+    of its key and of its value."""
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts, lasts = (memoryview(bytearray(8 * (n - len(dead_keys)))).cast("Q") for _ in range(2))

@@ -1,5 +1,5 @@
-"""Blobs: bytes outside the segments, such as an index array, a key index or the bytes of a view too long for its
-handle. A blob moves into its own shared memory when another process first needs it.
+"""Blobs: bytes outside the segments, such as an index array, a key index, or the description of a view that is too long
+for a handle. A blob moves into its own shared memory when another process first needs it.
 
 This file also opens the writers of segments; store.pyx has the segments.
 """
@@ -37,7 +37,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
     path = about = None
-    strict_is_on()  # raises for a wrong value before the build, not after it
+    strict_is_on()  # a wrong RECSTORE_STRICT raises before the build
     if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
@@ -181,7 +181,7 @@ cdef class Blob:
             _ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
 
     def close(self):
-        """Frees the memory; later reads raise ClosedError. A second close does nothing."""
+        """Ends the use of the memory; later reads raise ClosedError. A second close does nothing."""
         if FREE_THREADED:
             set_flag(&self.gone)
             self.unlink()

@@ -15,7 +15,7 @@ HOSTILE = [
 
 
 def whole_run():
-    """Returns the entries of a short run with every kind and every key."""
+    """Returns the entries of a short run with every kind and most keys."""
     named = {"private": 9, "stores": {"train": 5}, "batches": 1, "files": 2, "interpreter": 3, "other": 0}
     crew = [process("main", 10, uss=50, shared=50), process("rank 0 worker 0", 11, uss=10, shared=90)]
     samples = [sample(t, crew, named=named, current=500 + t) for t in range(6)]
