@@ -88,7 +88,7 @@ class Maker:
         return (numbers(self.rng, n) * 100).astype("i8").astype(dtype)
 
     def base(self):
-        arrays = [one for one in self.pool if type(one) is np.ndarray and one.size > 50]
+        arrays = [one for one in self.pool if type(one) is np.ndarray and one.size > 50 and one.dtype.kind in "biuf"]
         return self.rng.choice(arrays) if arrays and self.rng.random() < 0.6 else numbers(self.rng, 20_000)
 
     def view_of_array(self):
@@ -139,7 +139,8 @@ class Maker:
         return out.to(self.rng.choice([torch.float32, torch.bfloat16, torch.int64]))
 
     def view_of_tensor(self):
-        base = torch.from_numpy(self.base().ravel().astype("f8"))
+        flat = self.base().ravel()
+        base = torch.from_numpy(flat if flat.dtype == np.float64 and flat.flags.writeable else flat.astype("f8"))
         return self.rng.choice([
             lambda: base[7:],
             lambda: base[::3],
