@@ -75,7 +75,7 @@ TEARDOWN_S = 300
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown():
     """Ends a process whose teardown hangs. When a test fails, pytest-timeout stops its timer."""
-    faulthandler.dump_traceback_later(TEARDOWN_S, exit=True)
+    faulthandler.dump_traceback_later(TEARDOWN_S, exit=True, file=sys.__stderr__)
     try:
         return (yield)
     finally:
