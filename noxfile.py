@@ -208,6 +208,8 @@ def real(session: nox.Session) -> None:
         system_package(session, program, package)
     programs = clone_programs(session)
     session.run(f"{programs}/pip", "install", "--quiet", *group("docs"), *group("real"), external=True)
+    # The first import of mmengine writes a cache of yapf's grammar, which fails in two processes at once.
+    session.run(f"{programs}/python", "-c", "import mmengine", external=True, silent=True)
     chosen = "tests/real", "tests/rules/test_documents.py", "tests/rules/test_reference.py"
     in_clone(session, "pytest", "-n", JOBS, "--dist", "loadfile", *chosen)
 
