@@ -92,7 +92,7 @@ def epochs(n, log):
     with _filled(n, arrays="view") as cache:
         ours = _median_us(lambda batch: cache.get_many(batch, out=out[: len(batch)]).sum(), batched)
         plain = _median_us(lambda batch: np.take(images, batch, 0, out[: len(batch)]).sum(), batched)
-        yield "an epoch of hits", ours, plain, "us a batch of 32; beside: a preloaded array"
+        yield "an epoch of hits", ours, plain, "us per batch of 32; beside: a preloaded array"
     few = order[: n // 4]
     with recstore.cache(f"bench-first-{os.getpid()}", slots=n, limit="2GB") as cache:
         begin = time.perf_counter()

@@ -399,7 +399,7 @@ class CsvQuotes:
     escaped: bool
     line: int
     longest_row: int
-    opened: int
+    cell_line: int
     quoted: bool
     def __init__(self, delimiter: str, quote: str | None, escape: str | None, line: int) -> None: ...
     def follow(self, text: bytes) -> bool: ...

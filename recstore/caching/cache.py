@@ -132,7 +132,7 @@ class Cache:
         # A process that unpickles the cache may have another RECSTORE_DIR, such as a fork server that started earlier.
         self._arguments = name, fingerprint, limit, slots, keep, target.folder, arrays, code
         self._dir, self._slots, self._warned = dir, slots, set[str]()
-        self._file = named_caches.opened(target, slots or 0, cache_size.parse(limit, target.folder), code)
+        self._file = named_caches.open_cache_file(target, slots or 0, cache_size.parse(limit, target.folder), code)
         self._file.set_options(trust.Reader(trusted=False, arrays=arrays, requires=True), process_identity.start_time)
         registry.announce_cache(self._file)
         self._strict = os.environ.get("RECSTORE_STRICT") == "1"

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     """Writes the records and returns the exit status."""
     if options.force and options.parquet is None:
         raise Usage("--force needs --parquet OUT")
-    with stores.opened(options) as store:
+    with stores.open_store(options) as store:
         records = store
         if isinstance(store, recstore.RecordDict):
             if options.columns or options.parquet or options.csv:

@@ -35,7 +35,7 @@ def list_segments(options: argparse.Namespace) -> int:
 
 def info(options: argparse.Namespace) -> int:
     """`info`"""
-    with opened(options) as store:
+    with open_store(options) as store:
         description = store.info(fields=options.fields)
         return show(options.json, _to_json(dataclasses.asdict(description)), str(description))
 
@@ -45,7 +45,7 @@ def head(options: argparse.Namespace) -> int:
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
-        return _head(options, opened(options), is_store=True)
+        return _head(options, open_store(options), is_store=True)
     options.n_rows = options.n + 1
     source = sys.stdin.buffer if options.what == "-" else options.what
     return _head(options, files.read(source, options, form, compression="none"), is_store=False)
@@ -90,7 +90,7 @@ def _entry(keys: Any, values: Any, at: int) -> tuple[Any, Any, str]:
 
 def verify(options: argparse.Namespace) -> int:
     """`verify`"""
-    with opened(options, verify="full") as store:
+    with open_store(options, verify="full") as store:
         report = {"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}
         return show(options.json, report, f"{options.what}: good, {counted(len(store), 'record')}")
 
@@ -140,7 +140,7 @@ def _collect_set(options: argparse.Namespace) -> int:
 # ---- Helpers ----
 
 
-def opened(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
+def open_store(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
     """The store that an argument names. Raises Refused, and the errors of recstore.shared and recstore.open."""
     what = options.what
     if os.sep in what and options.fingerprint is None:

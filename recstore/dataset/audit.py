@@ -158,7 +158,7 @@ def _attributes(plan: Plan, dataset: object) -> list[Attribute]:
         if candidate.kind is not None:
             why = f"can be shared, in about {size_text(candidate.after or 0)}"
         else:
-            why = candidate.reason or "" if candidate.chosen else f"cannot be shared: {candidate.reason}"
+            why = candidate.reason or "" if candidate.on_purpose else f"cannot be shared: {candidate.reason}"
         name = object_graph.type_name(candidate.value)
         out.append(reports.Attribute(candidate.path, name, candidate.before, candidate.kind is not None, why))
     candidate_paths = [slot.path for candidate in plan.candidates.values() for slot in candidate.slots]

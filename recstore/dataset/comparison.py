@@ -91,7 +91,7 @@ def drop_larger(plan: Plan, clusters: Sequence[Cluster]) -> None:
             return
         for before, packed, group in larger:
             for candidate in group:
-                candidate.skip(larger_text(before, packed), chosen=True)
+                candidate.skip(larger_text(before, packed), on_purpose=True)
 
 
 def _alone(plan: Plan, group: Sequence[Candidate]) -> int:

@@ -87,7 +87,7 @@ def settle(arrays: dict[int, Candidate], candidates: dict[int, Candidate], patte
                 member.records = 1
             elif member.kind is not None and not member.is_small:
                 reason = f"it shares memory with {refused.path}, which stays: {refused.reason}"
-                member.skip(reason, chosen=refused.chosen)
+                member.skip(reason, on_purpose=refused.on_purpose)
 
 
 def _leave_to_fill(cluster: Cluster, patterns: Patterns) -> None:

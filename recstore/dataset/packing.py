@@ -118,10 +118,10 @@ class Packed:
                     self._append(builder, candidate)
                 except EncodeError as e:
                     self.plan.leave(candidate, e.reason)
-                    if self.strict and not candidate.chosen:
+                    if self.strict and not candidate.on_purpose:
                         raise EncodeError(f"{candidate.path}: {candidate.reason}; nothing was replaced") from None
                 except _Larger as e:
-                    candidate.skip(comparison.larger_text(candidate.before, e.packed), chosen=True)
+                    candidate.skip(comparison.larger_text(candidate.before, e.packed), on_purpose=True)
                 else:
                     continue
                 self.columns.pop(id(candidate), None)

@@ -40,14 +40,14 @@ LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 class Candidate:
     """A large value that may be replaced, with the slots that hold it.
 
-    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen`: it stays on purpose,
-    which is not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
+    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `on_purpose`: this is
+    not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
     same memory. comparison.py sets the bytes `before`, and `objects`, the part of them that is Python objects and not
     the data of arrays. packing.py sets `packed`, the bytes of its records or elements and of its indexes, and `after`,
     which adds its share of the rest of the segment.
     """
 
-    __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "chosen",
+    __slots__ = ("value", "kind", "slots", "before", "objects", "packed", "after", "reason", "records", "on_purpose",
                  "is_small")  # fmt: skip
 
     kind: str | None
@@ -63,10 +63,10 @@ class Candidate:
         self.packed = self.after = None  # type: ignore[assignment]
         self.reason = reason
         self.records = 0
-        self.chosen = self.is_small = False
+        self.on_purpose = self.is_small = False
 
-    def skip(self, reason: str | None, chosen: bool = False) -> None:
-        self.kind, self.reason, self.chosen = None, reason, chosen
+    def skip(self, reason: str | None, on_purpose: bool = False) -> None:
+        self.kind, self.reason, self.on_purpose = None, reason, on_purpose
         self.after = self.packed = None  # type: ignore[assignment]
 
     def leave_to_fill(self, entries: str | None) -> None:
@@ -76,7 +76,7 @@ class Candidate:
             self.skip(
                 f"all its entries are {entries}, so it looks like a placeholder to be filled later, but a store is "
                 f"read-only; only=[{self.path!r}] shares it anyway",
-                chosen=True,
+                on_purpose=True,
             )
 
     @property
@@ -207,7 +207,7 @@ class Plan:
             candidate.is_small = True
             mapped, reason = self.met.reason(value), memory_overlaps.refusal(value)
             if mapped is not None:
-                candidate.skip(mapped, chosen=True)
+                candidate.skip(mapped, on_purpose=True)
             elif reason is not None:
                 candidate.skip(reason)
             else:
@@ -226,7 +226,7 @@ class Plan:
         if object_sizes.deep(value) >= max(self._floor, 1):
             mapped = self.met.reason(value)
             own = f"{an(object_graph.type_name(value))} manages its own data"
-            self._add(value, slot, None, mapped or own).chosen = mapped is not None
+            self._add(value, slot, None, mapped or own).on_purpose = mapped is not None
 
     def _visit_container(self, value: Any, slot: object_graph.Slot) -> None:
         if not self._would_enter(value):
@@ -250,7 +250,7 @@ class Plan:
         if not self.patterns.wants(slot.path):
             self._walk_items(value, slot.path)  # a pattern may name a value in it
             return
-        if not self._try(candidate) and not candidate.chosen:
+        if not self._try(candidate) and not candidate.on_purpose:
             before = self.hits
             self._walk_items(value, slot.path)
             if self.hits > before:
@@ -291,7 +291,7 @@ class Plan:
     def _can_be_taken_apart(self, candidate: Candidate) -> bool:
         """Whether a list or dict has entries that the walk has not visited. The walk does not visit the entries of a
         value to be replaced, or of a value with memory that is shared already."""
-        stays_for_parts = candidate.chosen and _kind_of(candidate.value) and self._would_enter(candidate.value)
+        stays_for_parts = candidate.on_purpose and _kind_of(candidate.value) and self._would_enter(candidate.value)
         return candidate.kind in (LIST, DICT) or bool(stays_for_parts)
 
     def _holds_candidate(self, value: Any, budget: list[int]) -> bool:
@@ -309,8 +309,8 @@ class Plan:
 
     def leave(self, candidate: Candidate, reason: str) -> None:
         """Skips a list or dict that cannot be stored. This is not a failure if it holds memory that stays shared."""
-        candidate.skip(reason, chosen=self.met.has_refused(reason))
-        if candidate.chosen:
+        candidate.skip(reason, on_purpose=self.met.has_refused(reason))
+        if candidate.on_purpose:
             for value in object_graph.arrays_in(candidate.value):
                 self.met.reason(value)
 
@@ -340,7 +340,7 @@ class Plan:
         """Decides whether a candidate is replaced, from all slots that hold it."""
         path = candidate.slots[0].path
         if not any(self.patterns.wants(slot.path) for slot in candidate.slots):
-            candidate.skip("not in only=", chosen=True)
+            candidate.skip("not in only=", on_purpose=True)
         elif candidate.kind in (LIST, DICT) and not any(self.patterns.names(slot.path) for slot in candidate.slots):
             candidate.leave_to_fill(placeholders.of_entries(candidate.value))
         for slot in candidate.slots:
@@ -351,7 +351,7 @@ class Plan:
                 candidate.skip(slot.key if not slot.path else f"{slot.key}{where}")
             elif isinstance(slot, object_graph.ClassSlot) and not self.patterns.names_class(slot.path):
                 reason = f"a class attribute, which all instances share: with forked workers, only={slot.path!r} works"
-                candidate.skip(reason, chosen=True)
+                candidate.skip(reason, on_purpose=True)
             elif isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, set()):
                 candidate.skip(f"it is in a tuple that cannot be replaced ({slot.path})")
 
@@ -464,7 +464,7 @@ def _root_reason(root: object) -> str:
 
 def refuse(plan: Plan) -> None:
     """Raises EncodeError if a value that should be replaced stays, and ValueError for a pattern without matches."""
-    bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.chosen]
+    bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.on_purpose]
     if bad:
         reasons = "; ".join(f"{candidate.path or 'the object'}: {candidate.reason}" for candidate in bad[:_MOST_NAMED])
         more = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""

@@ -152,7 +152,7 @@ def account(members: Sequence[Member], names: Names) -> tuple[dict[str, Any], in
             rest -= part
         named["shared memory"] += rest
     unmapped = 0
-    sizes = {descriptor.key: descriptor.blocks for member in members for descriptor in member.held}
+    sizes = {descriptor.key: descriptor.blocks for member in members for descriptor in member.shared_files}
     for key in mapped.keys() | sizes.keys():
         inside = mapped.get(key, 0)
         # Members are not read at the same moment, so the parts of a file can add up to slightly more than the file.

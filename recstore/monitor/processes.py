@@ -237,7 +237,7 @@ class Member:
         self.now: Reading = None  # type: ignore[assignment]  # the latest Reading; None if it failed
         self.last: Reading | None = None  # the last exact Reading
         self.parts: Parts | None = None  # the PSS of its mapped files
-        self.held: Collection[Descriptor] = ()  # its open files in shared memory
+        self.shared_files: Collection[Descriptor] = ()  # its open files in shared memory
         self.followed = False  # whether opening a pidfd for it was tried
         self.denied = False  # whether this user may only read its RSS
         self.files_open: int | None = None  # the number of open files when `held` was read

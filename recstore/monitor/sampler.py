@@ -288,8 +288,8 @@ class Sampler:
         count = self.proc.open_files(member.pid)
         if count is None or count != member.files_open or t - member.files_at > _FILES_AGE:
             member.files_open, member.files_at = count, t
-            member.held = self.proc.descriptors(member.pid)
-            for descriptor in member.held:
+            member.shared_files = self.proc.descriptors(member.pid)
+            for descriptor in member.shared_files:
                 self.names.classify(descriptor.key, descriptor.path, member.pid, descriptor.number)
 
     def _parts(self, pid: int, smaps: bytes | None) -> attribution.Parts | None:

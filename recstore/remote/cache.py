@@ -138,7 +138,7 @@ class Cache:
         self.use(path)
         return segment
 
-    def opened(
+    def open_segment(
         self, name: str, nbytes: int, fetch: Callable[[str, int], object], limits: Limits = None, full: bool = False
     ) -> native.Segment:
         """Like `open`, but calls `fetch(name, nbytes)` for a missing file. Raises OutOfSpaceError if other processes

@@ -114,7 +114,7 @@ def _write(writer: ShardWriter, part: Any) -> Entry:
 
 def _records(part: Part) -> list[Any]:
     """In a task: the records or pairs of a shard file."""
-    with part.opened() as (keys, records):
+    with part.open() as (keys, records):
         columns = part.place.columns
         values = list(records if columns is None else records._only(columns))
         return values if keys is None else list(zip(keys, values))

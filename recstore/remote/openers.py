@@ -234,7 +234,7 @@ class CachedOpener(Opener):
         return self.name(i), self.manifest.sizes[i]
 
     def _open(self, i: int, full: bool) -> native.Segment:
-        return self.cache.opened(*self._pair(i), self._fetch, self.reading.limits, full)
+        return self.cache.open_segment(*self._pair(i), self._fetch, self.reading.limits, full)
 
     def _fetch(self, name: str, nbytes: int | None, *max_bytes: int) -> None:
         if not self.client.running:  # waiting for another process needs no fetching process

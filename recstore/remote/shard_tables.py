@@ -103,7 +103,7 @@ class Part:
         return self.place.kind == "mapping"
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[tuple[Any, Any]]:
+    def open(self) -> Iterator[tuple[Any, Any]]:
         """The keys and the records of the shard file, open until the block ends. The keys are None for a list."""
         place = self.place
         if place.storage.local:
@@ -112,7 +112,7 @@ class Part:
             from recstore.remote import cache, fetch_process
 
             into = cache.Cache(place.cache)
-            segment = into.opened(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)
+            segment = into.open_segment(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)
         else:
             segment = self._fetched()
         nbytes, is_mapping, n_records = segment.nbytes, segment.is_mapping, segment.store_records(0)
@@ -158,7 +158,7 @@ class Part:
         Raises ValueError for a column that is not in the file; TypeError for a field without an Arrow type.
         """
         pyarrow = pyarrow_for("a source of tables")
-        with self.opened() as (keys, records):
+        with self.open() as (keys, records):
             if keys is not None:
                 for start in range(0, self.records, _ROWS):
                     columns = [_column(pyarrow, values[start : start + _ROWS]) for values in (keys, records)]

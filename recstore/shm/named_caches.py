@@ -38,7 +38,7 @@ def path_of(target: named_segments.Target) -> str:
     return target.path + named_segments.CACHE
 
 
-def opened(target: named_segments.Target, slots: int, limit: int, code: str) -> CacheFile:
+def open_cache_file(target: named_segments.Target, slots: int, limit: int, code: str) -> CacheFile:
     """The cache of `target`: one process of this user on this machine creates the file, and the others open it. Raises
     ValueError for a long fingerprint and for a cache with other slots, CorruptError for a cache with another name or
     fingerprint, WaitTimeoutError, VersionError, PermissionError and OutOfSpaceError."""

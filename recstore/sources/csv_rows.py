@@ -221,7 +221,8 @@ class Rows:
         if longer:
             quotes = self.body.quotes
             fault = f"a row of more than {self.block:,} bytes, or a quote that never closes"
-            return InputError(f"{self.place(quotes.opened if quotes.quoted else None)}: {fault}; {csv_text.UNQUOTED}")
+            place = self.place(quotes.cell_line if quotes.quoted else None)
+            return InputError(f"{place}: {fault}; {csv_text.UNQUOTED}")
         return InputError(f"{self.file.name}: {table_files.first_line(error)}")
 
     def ragged_text(self) -> str:

@@ -179,13 +179,13 @@ class Body:
         """Checks the quotes of the next bytes; empty bytes are the end of the file. Raises InputError."""
         quotes = self.quotes
         if data and not quotes.follow(data):
-            fault = f"text follows the closing quote of a cell that opens in line {quotes.opened:,}"
+            fault = f"text follows the closing quote of a cell that opens in line {quotes.cell_line:,}"
             raise InputError(f"{self.file.name}, line {quotes.line:,}: {fault}; {UNQUOTED}")
         if not data and quotes.escaped:
             raise InputError(f"{self.file.name}, line {quotes.line:,}: the file ends after an escape character")
         if not data and quotes.quoted:
             fault = "a quote that opens here never closes"
-            raise InputError(f"{self.file.name}, line {quotes.opened:,}: {fault}; {UNQUOTED}")
+            raise InputError(f"{self.file.name}, line {quotes.cell_line:,}: {fault}; {UNQUOTED}")
 
     def _names(self, header: Header) -> list[str]:
         """Reads the lines before the rows, and the rest of their block. Returns the names of the columns."""

@@ -141,7 +141,7 @@ class ParquetSource(table_files.TableFileSource):
             groups = range(meta.num_row_groups) if self.part is None else self.part
             rows = 0
             with (
-                parquet_pages.opened(file, source) as headers,
+                parquet_pages.open_headers(file, source) as headers,
                 closing(_Reader(source, meta, _buffering(file, meta))) as reader,
             ):
                 for group in self.selected(file, groups):
@@ -211,7 +211,7 @@ def _most_rows(chunks: list[Any], pages: list[Any], rows: int) -> int:
 
 
 def _parts(parquet: Any, group: int, needed: Iterable[str], headers: Any) -> list[_Part]:
-    """The columns `needed` of a row group as _Parts. `headers` is the file object of parquet_pages.opened."""
+    """The columns `needed` of a row group as _Parts. `headers` is the file object of parquet_pages.open_headers."""
     meta, parts, total = parquet.metadata.row_group(group), [], 0
     buffer = _buffer(parquet.metadata)
     names: list[str] = []

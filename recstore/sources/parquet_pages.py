@@ -45,7 +45,7 @@ class Pages:
 
 
 @contextmanager
-def opened(file: inputs.Input, source: Any) -> Iterator[_File | None]:
+def open_headers(file: inputs.Input, source: Any) -> Iterator[_File | None]:
     """The file object to read page headers from, or None if each read would be a request to another machine. `source`
     is the result of table_files.random_access."""
     if table_files.path_of(file):

@@ -16,7 +16,7 @@ cdef class CsvQuotes:
 
     Attributes:
         line: the current line.
-        opened: the line in which the last quoted cell begins.
+        cell_line: the line in which the last quoted cell begins.
     """
 
     cdef int delimiter, quote, escape
@@ -25,7 +25,7 @@ cdef class CsvQuotes:
     cdef int64_t row    # where the current row begins, relative to the next piece: 0 or negative
     cdef int64_t longest
     cdef readonly uint64_t line
-    cdef readonly uint64_t opened
+    cdef readonly uint64_t cell_line
 
     def __init__(self, delimiter, quote, escape, uint64_t line):
         self.delimiter = ord(delimiter)
@@ -85,7 +85,7 @@ cdef class CsvQuotes:
                     place = CSV_PLAIN_ESCAPE
                 elif place == CSV_BEGIN and byte == self.quote:
                     place = CSV_QUOTED
-                    self.opened = self.line
+                    self.cell_line = self.line
                 else:
                     place = CSV_PLAIN
                 i += 1
