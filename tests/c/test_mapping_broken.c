@@ -134,8 +134,8 @@ TEST(test_order_at_open) {
     }
 }
 
-/* The size of ORDER fits its count, but not the entries of the key index. The second mapping has more
- * entries than records. */
+/* The size of ORDER fits its count, but not the entries of the key index. Then a header gives fewer records than
+ * there are entries. */
 TEST(test_count_of_order) {
     static uint64_t order[136];
     mapped_input input = {small_key, small_value, 70, NULL, order, 68, 64};

@@ -106,7 +106,8 @@ static void check_all(const rs_tree *tree) {
     free(placed);
 }
 
-/* Fills `made` for n records. `kind` selects the numbers. One record in `rare` begins a run or is an exception. */
+/* Fills `made` for n records. `kind` selects the numbers. About one record in `rare` begins a run, and
+ * about one is an exception. */
 static void fill(uint32_t n, unsigned kind, uint32_t rare) {
     uint64_t number = make_random(UINT64_MAX);
     made.n = n;

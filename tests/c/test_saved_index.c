@@ -188,7 +188,7 @@ TEST(test_sizes) {
     built_clear(&o.b);
 }
 
-/* The check ignores what an index of a later kind contains, but its checksum finds a changed bit. */
+/* The check ignores the content of an index of a later kind, but the index's checksum finds a changed bit. */
 TEST(test_later_kind_and_checksum) {
     saved_segment o;
     if (open_built(&o, saved_build(1, key_distinct, N))) {

@@ -11,7 +11,7 @@ static rs_error err;
 
 /* ---- Reading ---- */
 
-/* Checks that rs_text_short agrees with rs_text_take and moves the cursor as far. It ignores the budget. */
+/* Checks that rs_text_short, which ignores the budget, agrees with rs_text_take and moves the cursor as far. */
 static void check_short(rs_cursor cursor, const rs_place *place, rs_status status, const rs_text *text,
                         const uint8_t *after) {
     const uint8_t *before = cursor.in.ptr;

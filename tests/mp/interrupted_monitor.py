@@ -1,6 +1,6 @@
-"""Interrupts the start or stop of a MemoryMonitor at every line of the main thread, or the start by signals:
-`python interrupted_monitor.py start|stop|signal FOLDER [LOG]`. Checks after each interrupt that nothing is left, and
-prints the number of interrupts. FOLDER is for temporary files."""
+"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread runs, or the start and the time after
+it by signals: `python interrupted_monitor.py start|stop|signal FOLDER [LOG]`. Checks after each interrupt that nothing is
+left, and prints the number of interrupts. FOLDER is for temporary files."""
 
 import gc
 import os

@@ -34,7 +34,7 @@ class Holder:
         return before, float(self.tokens[i])
 
 
-# ---- Shared memory: each function returns an array or tensor of zeros, and an object to keep alive or None ----
+# ---- Shared memory: each function returns an array or tensor of zeros, and an object to keep alive, or None ----
 
 
 def raw_array(folder):

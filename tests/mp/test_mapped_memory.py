@@ -18,7 +18,7 @@ FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("
 
 
 def make_dataset(kind, folder):
-    """A dataset with a zeroed array of a kind in three attributes, and an object to keep alive or None."""
+    """A dataset with a zeroed array of a kind in three attributes, and an object to keep alive, or None."""
     if "torch" in kind or "tensor" in kind:
         pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     array, keep = arrays.SHARED[kind](str(folder))

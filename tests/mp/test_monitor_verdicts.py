@@ -1,4 +1,4 @@
-"""Verdicts on real programs that have the problem, and none on programs that only look like it."""
+"""Verdicts on real programs that have a problem. Programs that only look like it do not get these verdicts."""
 
 import importlib.util
 import os

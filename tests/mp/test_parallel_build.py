@@ -316,7 +316,7 @@ def test_workers_only_read_ahead_a_limited_amount(forking, tmp_path, monkeypatch
 
 
 def test_workers_end_with_the_builder(python, tmp_path):
-    """Each worker ends when the builder's end closes its pipe, although later workers inherited copies of that pipe."""
+    """When the builder ends, its pipes close and each worker ends, although later workers inherited copies of pipes."""
     code = """
 import multiprocessing, sys
 from mp import shard_kinds as kinds

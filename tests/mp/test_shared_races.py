@@ -180,7 +180,7 @@ def test_a_killed_builder_whose_child_lives_on(name, fork, tmp_path):
 
 
 def test_another_process_publishes_during_a_build(name):
-    """For example, the child of a killed builder publishes just before it ends."""
+    """The other process may be the child of a killed builder, which publishes just before the child ends."""
     from recstore import sharing
 
     early = []

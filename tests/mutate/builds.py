@@ -125,7 +125,7 @@ class Build:
 
 
 def overlaid(file, text, into):
-    """Writes a changed header under its include path into a folder. Returns the folder."""
+    """Writes a changed header into the folder `overlay` in `into`, under its include path. Returns that folder."""
     overlay = into / "overlay"
     path = overlay / pathlib.Path(file).relative_to("csrc")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -65,11 +65,11 @@ BAD_ANY = [  # bytes, code
     ("09 02 61", "TRUNCATED"), ("0D FF FF FF FF 0F", "TRUNCATED"), ("0D 02 00", "TRUNCATED"),
     ("0B 01 00 00 11 00", "VALUE"), ("0F 02 91 00 02 00", "VALUE"), ("0F 01 0D 00 00", "VALUE"),
     ("10 00 00 00", "TAG"), ("10 00 17 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
-    ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes in the arrays, which are empty
+    ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes belong in the arrays, but the arrays are empty
     ("10 00 02 01 04 00", "TRUNCATED"), ("10 10 04 01 03 9C FF FF FF A0", "TRUNCATED"), ("10 10 04 01 00 9C FF FF", "TRUNCATED"),
     ("10 12 04 9C FF FF FF A0 0F", "VALUE"), ("10 10 84 01 01 00 00 00 00 00", "VALUE"), ("10 20 02 01 01 00 00", "VALUE"),
     ("10 80 04 01 01 00 00 00 00 00 00 00 00", "VALUE"), ("10 10 0B 01 01 00 00 00 00 00", "VALUE"), ("10 10 01 01 01 00 00", "VALUE"),
-    ("10 20 04 01 80 08 00", "VALUE"),  # 1028 bytes in the arrays, which are empty
+    ("10 20 04 01 80 08 00", "VALUE"),  # 1028 bytes belong in the arrays, but the arrays are empty
     ("10 00 05 02 FF FF FF FF FF FF FF FF 7F 02 00", "VALUE"),
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ def own_folder(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(folder))
     yield
     gc.collect()
-    recstore.names.collect()  # removes what killed processes left
+    recstore.names.collect()  # removes the files of killed processes
     assert [file for file in os.listdir(folder) if file.endswith(".cache")] == []
 
 

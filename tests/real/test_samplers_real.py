@@ -30,7 +30,7 @@ def programs(monkeypatch):
 
 
 def start(folder, *command):
-    """Runs a launcher in `folder`, and returns the content of the ranks' files, in order. Stops what it started."""
+    """Runs a launcher in `folder`, and returns the content of the ranks' files, in order. Stops all its processes."""
     with launching.launched(folder, *command, PYTHONWARNINGS="ignore") as process:
         code = process.wait(DEADLINE)
     assert code == 0, (folder / "output").read_text()[-3000:]

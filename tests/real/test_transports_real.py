@@ -1,5 +1,5 @@
-"""The warning about a pickled handle, with Hugging Face's datasets and dill, which `nox -s real` installs: none appears
-when they hash a store or send it to workers."""
+"""The warning about a pickled handle, with Hugging Face's datasets and dill, which `nox -s real` installs: it does not
+appear when they hash a store or send it to workers."""
 
 import io
 import os

@@ -1,8 +1,8 @@
 """Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
 The form of a key is the form of the Python value from `reader`. A value that `reader` leaves as an `Ext` has no
-form here, so `check` accepts such a key only in an opaque entry. The numbers in comments are rules of
-FORMAT.md.
+form here, so `check` accepts such a key only in an opaque entry. The numbers in comments are the numbers
+of rules of FORMAT.md.
 """
 
 import enum

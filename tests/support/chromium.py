@@ -7,7 +7,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# The later flags keep Chromium from contacting servers.
+# From --disable-quic on, the flags keep Chromium from contacting servers.
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync --disable-background-networking "
     "--disable-component-update"

@@ -111,7 +111,7 @@ def test_make_may_close_the_cache(name):
 
 
 def test_a_value_of_every_size(cache):
-    """Some sizes lie around 64 bytes, the alignment, and 1,024 bytes, from which an array is stored apart."""
+    """Some sizes lie around the alignment (64 bytes), others around the size of arrays stored apart (1,024 bytes)."""
     sizes = [0, 1, 63, 64, 65, 1023, 1024, 1025, 4096, 100_000]
     for size in sizes:
         assert cache.put(("bytes", size), os.urandom(1) * size)

@@ -1,4 +1,4 @@
-"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and of hostile stores."""
+"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and with hostile stores."""
 
 import collections
 import dataclasses

@@ -45,7 +45,7 @@ class Opaque:
 
 
 def records(entry, number=200):
-    """Returns lists of `number` records, by the way in which a record holds `entry`."""
+    """Returns a list of `number` records for each way in which a record may hold `entry`, by the name of the way."""
     return {
         "bare": [entry] * number,
         "dicts": [{"i": i, "a": entry} for i in range(number)],

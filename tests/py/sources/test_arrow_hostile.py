@@ -269,7 +269,7 @@ def test_a_long_append_can_be_interrupted():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, recstore.errors.ClosedError("the store is closed"), MemoryError])
 @pytest.mark.parametrize("read", ["to_arrow", "field", "to_polars"])
 def test_an_error_in_the_middle_of_a_stream_comes_out(error, read, monkeypatch):
-    """A library raises an error of its own, such as a ValueError, in place of this error."""
+    """The library raises an error of its own, such as a ValueError. The caller gets the original error instead."""
     pytest.importorskip("polars" if read == "to_polars" else "pyarrow")
     original = native.arrow_export
 

@@ -107,7 +107,7 @@ def test_members_of_a_zip(tmp_path):
         assert file.read() == b"a\n"
 
 
-@pytest.mark.parametrize("n", [100, 3000, MANY])  # few fields are a struct, many self-describing values
+@pytest.mark.parametrize("n", [100, 3000, MANY])  # few fields become a struct, many become self-describing values
 @pytest.mark.parametrize("value", [str, int])
 def test_many_fields_of_a_record(n, value):
     record = {f"k{i}": value(i) for i in range(n)}

@@ -329,7 +329,7 @@ def test_a_named_pipe_is_read_once(tmp_path, workers):
 
 
 def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
-    """It reads ahead, so the position of its buffer is after the text that was read."""
+    """A text file object reads ahead, so the position of its buffer is after the text that was read."""
     path = packed(tmp_path, "")
     for encoding in ("utf-8", "latin-1"):
         with open(path, encoding=encoding, errors="replace", newline="") as text:

@@ -1,4 +1,4 @@
-"""headroom: planted bottlenecks are found with their shares of the time, by a fake clock."""
+"""headroom with a fake clock: planted bottlenecks are found with their shares of the time."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def planted_loader(clock, seconds, wrap=lambda dataset: dataset):
         return clock.pass_(seconds["collate"], TimedBatch(clock, seconds["transfer"], seconds["pin"]))
 
     loader = DataLoader(wrap(dataset), BATCH, collate_fn=collate)
-    loader.pin_memory = True  # only headroom heeds it: `clock` feigns an accelerator
+    loader.pin_memory = True  # without an accelerator only headroom heeds it, because `clock` feigns one
     return loader
 
 

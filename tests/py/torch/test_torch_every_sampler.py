@@ -67,7 +67,7 @@ def test_ranks_divide_the_items(name, drop_last):
         taken = in_turn(shares)
         assert len(taken) == len(whole) // world_size * world_size if drop_last else 0 <= len(taken) - len(whole) < 8
         assert taken[: len(whole)] == whole[: len(taken)]
-        if name != "shards":  # its ranks repeat records of their own
+        if name != "shards":  # the ranks of a ShardSampler repeat records of their own
             assert taken == (whole * 2)[: len(taken)]
 
 

@@ -1,4 +1,4 @@
-"""Samplers in fake Lightning loops, with the parts that samplers inspect; tests/real uses Lightning itself."""
+"""Samplers in fakes of Lightning's loops, which have only the parts that samplers inspect; tests/real uses Lightning."""
 
 import sys
 import types

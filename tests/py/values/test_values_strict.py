@@ -198,7 +198,7 @@ def test_pickles_deep_copies_and_whole_exports_are_plain(x):
 
 
 def test_a_store_of_strict_records_has_the_same_bytes(monkeypatch):
-    records = [record | {"tags": {"a"}} for record in RECORDS]  # the order of a set of two texts is random
+    records = [record | {"tags": {"a"}} for record in RECORDS]  # one tag: the order of a set of two is random
     with RecordList(records) as x, RecordList(list(x)) as y:
         assert x.fingerprint == y.fingerprint and x == y and y == records == list(y) and x.index(records[4]) == 4
 
