@@ -198,7 +198,8 @@ def class_table(classes: Any) -> dict[ClassName, type]:
         for full in classes.keys():
             if not isinstance(full, str) or not isinstance(classes[full], type):
                 raise TypeError(f"classes maps full names to classes, not {full!r:.80} to {classes[full]!r:.80}")
-            out.update(dict.fromkeys(_splits(full), classes[full]))
+            for name in _splits(full):
+                out[name] = classes[full]
         return out
     for cls in classes:
         if not isinstance(cls, type):

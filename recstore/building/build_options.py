@@ -83,12 +83,12 @@ class Options:
             ("backing", backing, BACKINGS),
         ):
             check_choice(option, value, legal)
-        self.on_unsupported = on_unsupported
-        self.compression = compression
+        self.on_unsupported: OnUnsupported = on_unsupported
+        self.compression: Compression = compression
         # The names of nodes that no tree may have; the benchmarks leave out one at a time.
         self.without: Sequence[str] = ()
-        self.arrays = arrays
-        self.backing = backing
+        self.arrays: Arrays = arrays
+        self.backing: Backing = backing
         self.progress = progress
         self.workers = _count(workers, "workers", "processes")
         self.threads = None if threads is None else _count(threads, "threads", "threads")

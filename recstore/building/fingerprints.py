@@ -313,7 +313,7 @@ class _Program(hashed_values.ValueHash):
                 attribute = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
                 if attribute is _MISSING:
                     if step == "__dict__":
-                        self.module(value, where)
+                        self.module(value, where)  # pyright: ignore[reportArgumentType]
                     self.by_name("missing", value.__name__, value.__name__)
                     return
                 if self.outside(value.__name__) and not _counts(attribute):

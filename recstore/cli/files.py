@@ -192,7 +192,7 @@ def _dtypes(text: str) -> str | dict[str, str]:
 def source(paths: Any, options: argparse.Namespace, form: str | None = None) -> Source[Any]:
     """The Source that reads a path, or a list of paths and patterns, with the options of `add_reading`. Raises Usage
     for an option that the format does not have, Refused for a store, and the reader's errors."""
-    form = form or options.format or _common(paths)
+    form = form or str(options.format or _common(paths))
     chosen = {}
     for option, formats in _OPTIONS.items():
         value = getattr(options, option, None)

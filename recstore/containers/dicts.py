@@ -1,6 +1,9 @@
 """RecordDict, a read-only mapping in shared memory, and its views of keys, values and items. The compiled base class
 `native.Mapping` finds keys and decodes values."""
 
+# For pyright, `self` is not the class of the stub beside this file, which other modules import.
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import errno

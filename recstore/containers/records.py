@@ -1,5 +1,8 @@
 """RecordList and RecordView, the read-only lists of records in shared memory."""
 
+# For pyright, `self` is not the class of the stub beside this file, which other modules import.
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 from _collections_abc import Sequence

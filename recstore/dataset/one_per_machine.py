@@ -45,7 +45,8 @@ class Request:
         **options: Any,
     ) -> None:
         self.threshold, self.only, self.skip, self.strict = object_sizes.parse(threshold), only, skip, strict
-        self.on_unsupported, self.name, self.sharing_options = on_unsupported, name, options
+        self.on_unsupported: OnUnsupported = on_unsupported
+        self.name, self.sharing_options = name, options
 
     def plan(self, obj: object) -> share_plan.Plan:
         options = build_options.Options(self.on_unsupported)

@@ -22,9 +22,9 @@ class Swap:
     with a new tuple."""
 
     def __init__(self, plan: Plan, made: dict[int, Any]) -> None:
-        self.new = dict(made)  # id of the old value -> the new value
+        self.new: Any = dict(made)  # id of the old value -> the new value
         self.writes: list[Any] = []  # (slot, old value, new value)
-        self._tuples = plan.tuples
+        self._tuples: Any = plan.tuples
         for candidate in plan.candidates.values():
             if id(candidate.value) in made:
                 self._place(candidate.slots, candidate.value)
@@ -62,7 +62,7 @@ class Swap:
                 slot.put(old)
             raise
         self.writes = [(slot, new) for slot, _, new in self.writes]
-        self.new = self._tuples = None  # type: ignore[assignment]
+        self.new = self._tuples = None
 
 
 class Undo:
@@ -116,7 +116,9 @@ def _plain_records(kind: type, new: Any, columns: Sequence[Column], cache: dict[
     if len(lists) == 1:
         return lists[0]
     defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
-    return defaultdict(new.factory, zip(*lists)) if kind is defaultdict else kind(zip(*lists))
+    if defaultdict is not None and kind is defaultdict:
+        return defaultdict(new.factory, zip(*lists))
+    return kind(zip(*lists))
 
 
 def _records(column: Column, cache: dict[Any, Any]) -> list[Any]:

@@ -26,7 +26,7 @@ def bytes_of(tensor: Any) -> Any:
     import torch
 
     bits = tensor.conj() if tensor.is_conj() else tensor
-    bits = torch._neg_view(bits) if bits.is_neg() else bits
+    bits = torch._neg_view(bits) if bits.is_neg() else bits  # pyright: ignore[reportPrivateImportUsage]
     return bits.detach().as_strided((span_of(bits),), (1,)).view(torch.uint8).numpy()
 
 
@@ -74,7 +74,7 @@ class Form:
         out = flat.view(self.dtype).as_strided(self.shape, self.strides)
         is_conjugate, is_negative, requires_grad = self.flags
         out = out.conj() if is_conjugate else out
-        out = torch._neg_view(out) if is_negative else out
+        out = torch._neg_view(out) if is_negative else out  # pyright: ignore[reportPrivateImportUsage]
         out = tensors.of_class(out, self.cls, self.state)
         if requires_grad:
             with torch._C.DisableTorchFunctionSubclass():

@@ -152,7 +152,8 @@ class Travel:
     that other processes read."""
 
     def __init__(self, popen: Any = None) -> None:
-        self.memory, self.popen = memory_kinds.Memory(), popen
+        self.memory = memory_kinds.Memory()
+        self.popen: Any = popen
         self._sources: dict[tuple[int, str], Source] = {}
         self._descriptors: list[Descriptor] = []
 
@@ -217,16 +218,17 @@ class Travel:
             # A child maps the file as it is now. Processes that read a pickle later check the time of change.
             is_fixed = self.popen is None and region.is_of_file and access != _WRITE
             return _source(region, access, status, status.st_mtime_ns if is_fixed else None)
-        descriptor = None if self.popen is None else Descriptor.of(region, access)
-        passed_fds = {} if descriptor is None else self.popen.__dict__.setdefault("_recstore_fds", {})
-        if descriptor is None or len(passed_fds) >= handles.MAX_PASSED_FDS:
+        popen = self.popen
+        descriptor = None if popen is None else Descriptor.of(region, access)
+        passed_fds = {} if popen is None or descriptor is None else popen.__dict__.setdefault("_recstore_fds", {})
+        if popen is None or descriptor is None or len(passed_fds) >= handles.MAX_PASSED_FDS:
             if not region.is_of_file:
                 raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
             raise Nameless("its file was removed or replaced; map the new file")
         self._descriptors.append(descriptor)  # keeps it open until the child has started
-        number = passed_fds.get(descriptor.key) or self.popen.duplicate_for_child(descriptor.fd)
+        number = passed_fds.get(descriptor.key) or popen.duplicate_for_child(descriptor.fd)
         passed_fds[descriptor.key] = number
-        return _source(region, access, os.fstat(descriptor.fd), None, self.popen.DupFd(number))
+        return _source(region, access, os.fstat(descriptor.fd), None, popen.DupFd(number))
 
 
 def _source(region: Region, access: str, status: os.stat_result, changed: int | None, descriptor: Any = None) -> Source:
@@ -433,7 +435,7 @@ def _reduced(value: Any, popen: Any) -> _Reduction | None:
         return travel.reduce(value)  # type: ignore[no-any-return]
     except Unreachable as e:
         region = travel.memory.region(value)
-        if is_of_torch(region, value):
+        if region is None or is_of_torch(region, value):
             return None
         warn(region, value, e)
         return None if object_graph.is_array(value) else _copied(value)

@@ -80,7 +80,8 @@ class COCO(_COCO):  # type: ignore[misc]
                 indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
             lists[name] = parts.store("COCO", sources[name], {**_shared_as(options, _SUFFIXES[name]), **indexes})
         values = rest["values"]
-        self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
+        whole = {name: values[name] if name in values else lists[name] for name in rest["order"]}
+        self.dataset = whole  # pyright: ignore[reportIncompatibleVariableOverride]
         self.createIndex()
 
     def __repr__(self) -> str:

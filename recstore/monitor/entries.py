@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     # A line of a log, or a process in a sample; docs/monitor.md has the keys.
     Entry: TypeAlias = dict[str, Any]
+    _Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
 
 # The figures of a process and of the sum of a sample, in bytes.
 FIGURES = ("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous")
@@ -60,7 +61,7 @@ def _are_texts(value: object) -> bool:
     return value is None or isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _fit(entry: Entry, checks: Mapping[str, Callable[[object], bool]]) -> bool:
+def _fit(entry: Entry, checks: _Checks) -> bool:
     """Whether each value passes the check of its key. Sets missing keys to None."""
     return all(check(entry.setdefault(key, None)) for key, check in checks.items())
 
@@ -72,12 +73,13 @@ _START = {
     "limit_from": _is_text, "total_memory": _is_size, "missing": _are_texts,
 }  # fmt: skip
 _EVENT = {"what": _is_text, "pid": _is_size, "label": _is_text, "text": _is_text, "exit": _is_size, "signal": _is_text}
-_PROCESS = dict.fromkeys(("ppid", "start", "rank", "worker", *FIGURES), _is_size)
-_PROCESS |= {"label": _is_text, "role": _is_text}
+_PROCESS: _Checks = {
+    **dict.fromkeys(("ppid", "start", "rank", "worker", *FIGURES), _is_size), "label": _is_text, "role": _is_text
+}  # fmt: skip
 # Keys that only forked processes, or processes with a limit, have.
 _OPTIONAL = {"forked": _is_flag, "faults": _is_size, "address_space": _is_size, "address_limit": _is_size}
-_SUM = dict.fromkeys((*FIGURES, "unmapped"), _is_size)
-_CGROUP = dict.fromkeys(("current", "used", "oom", "oom_kill"), _is_size)
+_SUM: _Checks = dict.fromkeys((*FIGURES, "unmapped"), _is_size)
+_CGROUP: _Checks = dict.fromkeys(("current", "used", "oom", "oom_kill"), _is_size)
 
 
 def _is_cgroup(value: object) -> bool:

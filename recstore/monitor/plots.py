@@ -159,12 +159,12 @@ def parts(sample: Entry) -> dict[str, int | float]:
     sizes: dict[str, int | float] = {}
     named = sample.get("named") or {}
     for key in sorted(named, key=_place):
-        name, value = _PARTS.get(key, key), named[key]
+        value = named[key]
         if isinstance(value, dict):
             for store, size in value.items():
                 sizes[f"store {store}"] = size or 0
         elif isinstance(value, (int, float)):
-            sizes[name] = value
+            sizes[str(_PARTS.get(key, key))] = value
     return sizes
 
 

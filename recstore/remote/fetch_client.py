@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     _Pairs: TypeAlias = Sequence[tuple[str, int]] | Sequence[tuple[str, None, int]]
 
     class _Process(subprocess.Popen[bytes]):
-        stdin: IO[bytes]
-        stdout: IO[bytes]
+        stdin: IO[bytes]  # pyright: ignore[reportIncompatibleVariableOverride]
+        stdout: IO[bytes]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 _DEATHS = 3  # killed fetching processes after which a request fails

@@ -163,14 +163,15 @@ class _Parsing:
     def parse(self, data: bytes) -> Manifest:
         self.require(data.count(b"[") + data.count(b"{") <= _MOST_CONTAINERS, "it has too many lists and dicts")
         try:
-            head = json.loads(data, parse_constant=self.constant, parse_float=self.real)
+            parsed = json.loads(data, parse_constant=self.constant, parse_float=self.real)
         except RecursionError:
             raise self.damaged("it is nested too deeply") from None
         except ValueError as error:
             if isinstance(error, CorruptError):
                 raise
             raise self.damaged(f"it is not JSON ({error})") from None
-        self.require(type(head) is dict and head.get("recstore") == "manifest", "it is not a recstore manifest")
+        self.require(type(parsed) is dict and parsed.get("recstore") == "manifest", "it is not a recstore manifest")
+        head: dict[str, Any] = parsed
         if type(head.get("format")) is not int or head["format"] != FORMAT:
             other = f"{head.get('format')!r:.40}"
             raise VersionError(
@@ -311,7 +312,7 @@ def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base
                 continue
         new = change(old)
         if new is old:
-            return old
+            return new
         if number == _LAST:
             where = storage.of(name_of(number))
             raise RemoteError(f"no manifest can follow number {number:,}: remove {where}", url=where)

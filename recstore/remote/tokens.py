@@ -73,7 +73,8 @@ class Private:
             data = memoryview(_MAGIC + mark + len(options).to_bytes(8, "little") + options + classes)
             while data:
                 data = data[os.write(fd, data) :]
-            memory = self.__dict__.setdefault("_memory", (fd, mark))
+            made: tuple[int, bytes] = self.__dict__.setdefault("_memory", (fd, mark))
+            memory = made
             if memory[0] != fd:
                 os.close(fd)  # another thread was faster
             self.fd, self.mark = memory

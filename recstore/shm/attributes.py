@@ -38,7 +38,7 @@ def of(segments: Iterable[Segment], more: Iterable[dict[str, Any]] = ()) -> dict
 
 def _of_segment(segment: Segment) -> dict[str, Any]:
     label = Label.of(segment)
-    text = label and dict.get(label, "attributes")
+    text = None if label is None else dict.get(label, "attributes")
     if not text:
         return {}
     import json

@@ -323,8 +323,8 @@ def attach(handle: bytes, dup_fd: Any = None, allowed: dict[int, Any] | None = N
         if spilled is not None:
             view = wire.Reader(spilled.content())
             attach_all(parts.read_locations(view), native.Blob)
-    if reason is not None:
-        return _detached(parts, reason)
+    if reason is not None or view is None:
+        return _detached(parts, str(reason))
     try:
         container = _read(parts.kind, view, resources)
     except ClosedError:  # another thread has closed a resource

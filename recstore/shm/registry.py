@@ -95,8 +95,8 @@ def _after_fork() -> None:
 def find(id_: bytes, reading: ReadingKey | None = None, cls: type[Any] = native.Segment) -> Any:
     """The open Segment or Blob with this id and a Reader with the key `reading`, or None."""
     reference = _attached.get((id_, reading))
-    resource = reference and reference()
-    return resource if isinstance(resource, cls) and not resource.closed else None
+    resource = None if reference is None else reference()
+    return None if resource is None or not isinstance(resource, cls) or resource.closed else resource
 
 
 def _reading_key(resource: Resource) -> ReadingKey | None:

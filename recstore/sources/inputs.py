@@ -150,7 +150,9 @@ class LocalFile(Input):
 class FileObject(Input):
     """A file object of the caller. It is read without decompression and stays open."""
 
-    packed = None
+    @property
+    def packed(self) -> None:
+        return None
 
     def __init__(self, file: Any) -> None:
         name = getattr(file, "name", None)

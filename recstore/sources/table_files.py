@@ -77,13 +77,14 @@ class Choice:
         nanoseconds: Nanoseconds = "exact",
         dtypes: Mapping[str, Any] | None = None,
     ) -> None:
-        options = table_rows.checked(columns, missing, nanoseconds)
-        if options["columns"] == []:
+        names = table_rows.checked(columns, missing, nanoseconds).get("columns")
+        if names == []:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is {an(type(where).__name__)}; give a function of a record or a pyarrow Expression")
-        self.columns = options["columns"]
-        self.missing, self.nanoseconds = options["missing"], options["nanoseconds"]
+        self.columns = names
+        self.missing: Missing = missing
+        self.nanoseconds: Nanoseconds = nanoseconds
         self.where = where
         self.n_rows = reading.n_rows_of(n_rows)
         self.dtypes = {name: arrow_type(dtype) for name, dtype in (dtypes or {}).items()}

@@ -76,7 +76,9 @@ class TableRows(Source):
     def __init__(
         self, columns: list[str] | None = None, missing: Missing = "none", nanoseconds: Nanoseconds = "exact"
     ) -> None:
-        self.columns, self.missing, self.nanoseconds = columns, missing, nanoseconds
+        self.columns = columns
+        self.missing: Missing = missing
+        self.nanoseconds: Nanoseconds = nanoseconds
 
     def parts(self) -> Iterator[Any]:
         """Yields the rows in order, in tables that export Arrow or in lists of records."""

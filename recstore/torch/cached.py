@@ -81,7 +81,8 @@ class CachedDataset(Dataset[T]):
             )
         if then is not None and not callable(then):
             raise TypeError(f"then must be a function of one sample, not {type(then).__name__}")
-        self.dataset, self.then = dataset, then
+        self.dataset: Any = dataset
+        self.then = then
         self.cache = caches.cache(
             name,
             limit=limit,
@@ -89,7 +90,7 @@ class CachedDataset(Dataset[T]):
             code=dataset.__getitem__ if fingerprint is None else None,
             files=files,
             fingerprint=fingerprint,
-            slots=max(len(dataset), 1),
+            slots=max(len(self.dataset), 1),
             keep=keep,
             arrays=arrays,
         )

@@ -260,7 +260,8 @@ class Fields(Dataset[T]):
                 values, *mask = layout.read(self.records, positions)
                 out.append([values, *map(buffer.bools, mask)])
             else:
-                out.append([part if type(part) is list else tensor(*part) for part in next(native_parts)])
+                parts: Any = next(native_parts)
+                out.append([part if type(part) is list else tensor(*part) for part in parts])
         return out
 
     def _finished(self, batch: Any) -> T:

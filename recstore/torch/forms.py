@@ -203,7 +203,7 @@ def dtype_name(dtype: Any) -> str:
         raise TypeError(f"{dtype} is not a dtype of a field: {', '.join(FIELD_DTYPES)}")
     if not isinstance(name, str):
         try:
-            name = numpy.dtype(dtype).name
+            name = numpy.dtype(dtype).name  # pyright: ignore[reportCallIssue, reportArgumentType]
         except TypeError:
             raise TypeError(f"dtype must be a dtype of torch or numpy, or its name, not {dtype!r:.60}") from None
     name = name.removeprefix("torch.")

@@ -175,8 +175,9 @@ def _shares(weights: Any, keys: Sequence[Any]) -> list[float]:
         shares.append(_number(weights[key], key))
     classes = set(keys)
     for key in weights:
-        if key not in classes and _number(weights[key], key) != 0:
-            raise ValueError(f"no record has class {key!r:.60}, which has a weight of {weights[key]!r:.60}")
+        weight = weights[key]  # pyright: ignore[reportArgumentType]
+        if key not in classes and _number(weight, key) != 0:
+            raise ValueError(f"no record has class {key!r:.60}, which has a weight of {weight!r:.60}")
     return shares
 
 

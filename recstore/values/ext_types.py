@@ -273,7 +273,7 @@ def _make_defaultdict(extra: Any) -> Make:
     from collections import defaultdict
 
     _expect(extra is None or extra in factories.BY_NAME, f"a defaultdict whose factory is {extra!r:.80}")
-    factory = factories.BY_NAME.get(extra)
+    factory = None if extra is None else factories.BY_NAME[extra]
     return lambda payload: defaultdict(factory, _typed(payload, dict, "a defaultdict"))
 
 

@@ -178,13 +178,14 @@ def maker(extra: Any) -> Callable[[Any], Any]:
     if extra is not None and dtype is None:
         raise Error(f"a tensor of dtype {extra} needs a later torch than {torch.__version__}")
 
+    size = 0 if extra is None else _ITEM_SIZES[extra]
+
     def make(payload: Any) -> Any:
         check(payload)
         if not payload.flags.writeable:
             payload = payload.copy("K")
         if dtype is None:
             return torch.from_numpy(payload)
-        size = _ITEM_SIZES[extra]
         if payload.dtype != np.dtype(f"u{size}"):
             raise CorruptError(f"a tensor of dtype {extra} made of {payload.dtype}")
         return torch.from_numpy(payload.view({1: "u1", 2: "i2", 4: "i4"}[size])).view(dtype)
