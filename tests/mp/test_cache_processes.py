@@ -135,7 +135,7 @@ def test_sixty_four_processes_open_a_cache_of_many_slots(name):
 # ---- Life ----
 
 
-def test_it_goes_with_its_last_user(name):
+def test_it_goes_with_its_last_user(alone, name):
     cache = opened(name)
     ready = FORK.Event()
     process = start_process(FORK, cache_workers.stays, name, ready)
