@@ -179,7 +179,7 @@ def test_a_killed_builder_with_nobody_waiting(name, log, messages):
     assert files_of(name) == []
 
 
-def test_the_lock_of_a_killed_builder_is_logged(name, messages):
+def test_the_lock_of_a_killed_builder_is_logged(alone, name, messages):
     """Another process has reused the builder's pid."""
     target = named_segments.Target(name, "1")
     fd = os.open(target.lock_path, os.O_WRONLY | os.O_CREAT, 0o600)
