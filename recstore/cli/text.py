@@ -69,8 +69,8 @@ def brief(value: Any, depth: int = _MOST_DEPTH) -> str:
         return f"<ndarray {value.dtype} {value.shape}>"[:200]
     if isinstance(value, Mapping):
         return "{" + _items(value, depth, "{}: {}") + "}"
-    kind: Any = type(value)
-    if issubclass(kind, (list, tuple, set, frozenset)) or kind.__name__ == "deque":
+    if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque":
+        kind = type(value)
         if kind is tuple and len(value) == 1:  # pyright: ignore[reportArgumentType]
             return f"({_elements(value, depth)},)"
         if not value and kind in (set, frozenset):

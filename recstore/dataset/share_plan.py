@@ -40,8 +40,8 @@ LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 class Candidate:
     """A large value that may be replaced, with the slots that hold it.
 
-    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `on_purpose`: this is
-    not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
+    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `on_purpose`: it should stay, so
+    this is not a failure. `is_small`: an array below the threshold, which is replaced only together with others in the
     same memory. comparison.py sets the bytes `before`, and `objects`, the part of them that is Python objects and not
     the data of arrays. packing.py sets `packed`, the bytes of its records or elements and of its indexes, and `after`,
     which adds its share of the rest of the segment.

@@ -152,8 +152,7 @@ class Travel:
     that other processes read."""
 
     def __init__(self, popen: Any = None) -> None:
-        self.memory = memory_kinds.Memory()
-        self.popen: Any = popen
+        self.memory, self.popen = memory_kinds.Memory(), popen
         self._sources: dict[tuple[int, str], Source] = {}
         self._descriptors: list[Descriptor] = []
 
@@ -220,15 +219,16 @@ class Travel:
             return _source(region, access, status, status.st_mtime_ns if is_fixed else None)
         popen = self.popen
         descriptor = None if popen is None else Descriptor.of(region, access)
-        passed_fds = {} if popen is None or descriptor is None else popen.__dict__.setdefault("_recstore_fds", {})
-        if popen is None or descriptor is None or len(passed_fds) >= handles.MAX_PASSED_FDS:
-            if not region.is_of_file:
-                raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
-            raise Nameless("its file was removed or replaced; map the new file")
-        self._descriptors.append(descriptor)  # keeps it open until the child has started
-        number = passed_fds.get(descriptor.key) or popen.duplicate_for_child(descriptor.fd)
-        passed_fds[descriptor.key] = number
-        return _source(region, access, os.fstat(descriptor.fd), None, popen.DupFd(number))
+        if popen is not None and descriptor is not None:
+            passed_fds = popen.__dict__.setdefault("_recstore_fds", {})
+            if len(passed_fds) < handles.MAX_PASSED_FDS:
+                self._descriptors.append(descriptor)  # keeps it open until the child has started
+                number = passed_fds.get(descriptor.key) or popen.duplicate_for_child(descriptor.fd)
+                passed_fds[descriptor.key] = number
+                return _source(region, access, os.fstat(descriptor.fd), None, popen.DupFd(number))
+        if not region.is_of_file:
+            raise Nameless("it has no name; memory of multiprocessing.shared_memory.SharedMemory has one")
+        raise Nameless("its file was removed or replaced; map the new file")
 
 
 def _source(region: Region, access: str, status: os.stat_result, changed: int | None, descriptor: Any = None) -> Source:
@@ -434,8 +434,8 @@ def _reduced(value: Any, popen: Any) -> _Reduction | None:
     try:
         return travel.reduce(value)  # type: ignore[no-any-return]
     except Unreachable as e:
-        region = travel.memory.region(value)
-        if region is None or is_of_torch(region, value):
+        region: Any = travel.memory.region(value)
+        if is_of_torch(region, value):
             return None
         warn(region, value, e)
         return None if object_graph.is_array(value) else _copied(value)

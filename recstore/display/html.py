@@ -16,8 +16,7 @@ _TABLE_BAR = _BAR.replace("#4c78a8", "#e39a4a")
 
 
 def escape(text: str) -> str:
-    """The text with &, <, > and quotes as entities, and with surrogates and most control characters
-    replaced.
+    """The text with &, <, > and quotes as entities, and with surrogates and most control characters replaced.
 
     >>> escape("<b title='x'>\\x00&")
     '&lt;b title=&#x27;x&#x27;&gt;\\ufffd&amp;'

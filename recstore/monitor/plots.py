@@ -157,14 +157,14 @@ def parts(sample: Entry) -> dict[str, int | float]:
     """`{readable name: bytes}` of the classes of memory of a sample. Each store is a class of its own. Omits unknown
     values."""
     sizes: dict[str, int | float] = {}
-    named = sample.get("named") or {}
+    named: dict[str, Any] = sample.get("named") or {}
     for key in sorted(named, key=_place):
-        value = named[key]
+        name, value = _PARTS.get(key, key), named[key]
         if isinstance(value, dict):
             for store, size in value.items():
                 sizes[f"store {store}"] = size or 0
         elif isinstance(value, (int, float)):
-            sizes[str(_PARTS.get(key, key))] = value
+            sizes[name] = value
     return sizes
 
 

@@ -73,11 +73,11 @@ class Private:
             data = memoryview(_MAGIC + mark + len(options).to_bytes(8, "little") + options + classes)
             while data:
                 data = data[os.write(fd, data) :]
-            made: tuple[int, bytes] = self.__dict__.setdefault("_memory", (fd, mark))
-            memory = made
-            if memory[0] != fd:
+            shared: tuple[int, bytes] = self.__dict__.setdefault("_memory", (fd, mark))
+            if shared[0] != fd:
                 os.close(fd)  # another thread was faster
-            self.fd, self.mark = memory
+            self.fd, self.mark = shared
+            return shared
         return memory
 
     def close(self) -> None:

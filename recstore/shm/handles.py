@@ -323,15 +323,15 @@ def attach(handle: bytes, dup_fd: Any = None, allowed: dict[int, Any] | None = N
         if spilled is not None:
             view = wire.Reader(spilled.content())
             attach_all(parts.read_locations(view), native.Blob)
-    if reason is not None or view is None:
-        return _detached(parts, str(reason))
+    if reason is not None:
+        return _detached(parts, reason)
     try:
         container = _read(parts.kind, view, resources)
     except ClosedError:  # another thread has closed a resource
         return _detached(parts, "the store was closed while the handle was read")
     except SegmentNotFoundError as error:  # a set of shards was removed, or this machine cannot reach it
         return _detached(parts, error.strerror or str(error))
-    view.end()
+    view.end()  # pyright: ignore[reportOptionalMemberAccess]
     if len(container) != parts.length:
         raise CorruptError(f"a recstore handle for {parts.length} records describes {len(container)}")
     return container

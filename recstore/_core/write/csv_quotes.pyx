@@ -16,7 +16,7 @@ cdef class CsvQuotes:
 
     Attributes:
         line: the current line.
-        cell_line: the line in which the last quoted cell begins.
+        cell_line: the first line of the last quoted cell.
     """
 
     cdef int delimiter, quote, escape
