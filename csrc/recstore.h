@@ -40,6 +40,7 @@
 #include "columns/rs_compiled_path.h"
 #include "columns/rs_window.h"
 #include "cache/rs_cache.h"
+#include "cache/rs_cache_seal.h"
 #include "verify/rs_check.h"
 #include "verify/rs_verify.h"
 #include "plan/rs_plan_log.h"

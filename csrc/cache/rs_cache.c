@@ -386,6 +386,51 @@ static void give_back_space(const rs_cache *self, uint64_t first, uint64_t at, u
     store(used_of(self, first), at);
 }
 
+/* Checks the available memory every CHECKED bytes, because the kernel kills a process that exceeds its limit. */
+static rs_status require_memory(const rs_cache *self, rs_cache_arena *arena, uint64_t size, rs_error *err) {
+    if (!self->memory_backed) return RS_OK;
+    if (arena->checked_bytes < size) {
+        const uint64_t more = size > CHECKED ? size : CHECKED;
+        if (rs_os_require_memory(NULL, more, err) == RS_OK) {
+            arena->checked_bytes = more;
+        } else {
+            RS_TRY(rs_os_require_memory(NULL, size, err));
+            arena->checked_bytes = size;
+        }
+    }
+    arena->checked_bytes -= size;
+    return RS_OK;
+}
+
+rs_status rs_cache_take_arenas(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *offset,
+                               rs_error *err) {
+    const uint64_t bytes = self->layout.arena_bytes;
+    uint64_t first;
+    RS_TRY(require_memory(self, arena, size, err));
+    RS_TRY(begin_arenas(self, arena->fd, (size - 1) / bytes + 1, &first, err));
+    if (first == RS_NOWHERE) {
+        return rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "the cache has no arenas for %llu bytes",
+                            (unsigned long long)size);
+    }
+    take_space(self, first, 0, size);
+    rs_os_unlock_range(arena->fd, first, (size - 1) / bytes + 1);
+    *offset = self->layout.table_end + first * bytes;
+    return RS_OK;
+}
+
+void rs_cache_set_state(const rs_cache *self, rs_cache_state state) {
+    store(number_at(self, RS_CACHE_SEALED_AT), (uint64_t)state);
+}
+
+rs_cache_state rs_cache_get_state(const rs_cache *self) {
+    const uint64_t state = load(number_at(self, RS_CACHE_SEALED_AT));
+    return state < RS_CACHE_SEALED ? (rs_cache_state)state : RS_CACHE_SEALED;
+}
+
+rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, bool *locked, rs_error *err) {
+    return rs_os_try_lock_range(arena->fd, self->layout.n_arenas, 1, locked, err);
+}
+
 /* ---------------------------------------------------------------- storing */
 
 static rs_status write_value(const rs_cache *self, uint64_t offset, const rs_cache_value *value, rs_error *err) {
@@ -424,22 +469,6 @@ static rs_status publish(const rs_cache *self, const rs_cache_value *value, uint
     return RS_OK;
 }
 
-/* Checks the available memory every CHECKED bytes, because the kernel kills a process that exceeds its limit. */
-static rs_status require_memory(const rs_cache *self, rs_cache_arena *arena, uint64_t size, rs_error *err) {
-    if (!self->memory_backed) return RS_OK;
-    if (arena->checked_bytes < size) {
-        const uint64_t more = size > CHECKED ? size : CHECKED;
-        if (rs_os_require_memory(NULL, more, err) == RS_OK) {
-            arena->checked_bytes = more;
-        } else {
-            RS_TRY(rs_os_require_memory(NULL, size, err));
-            arena->checked_bytes = size;
-        }
-    }
-    arena->checked_bytes -= size;
-    return RS_OK;
-}
-
 /* Sets *out to the bytes that a value takes. */
 static rs_status size_of(const rs_cache_value *value, uint64_t *out, rs_error *err) {
     const rs_slice parts[] = {value->form, value->key, value->body};
@@ -459,6 +488,7 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
     *outcome = RS_CACHE_FULL;
     RS_TRY(size_of(value, &size, err));
     RS_TRY(check_size(self, &file_size, err));
+    if (rs_cache_get_state(self) != RS_CACHE_OPEN) return RS_OK;
     note_size(self, size);
     const uint64_t used = rs_cache_used(self);
     if (size > limit || used > limit - size) return RS_OK;

@@ -23,6 +23,7 @@ enum {
     /* Offsets in the file. */
     RS_CACHE_NEXT_ARENA_AT = 4096,
     RS_CACHE_SEEN_AT = 4104, /* the number of values seen, then their bytes */
+    RS_CACHE_SEALED_AT = 4120,
     RS_CACHE_ROWS_AT = 8192,
     RS_CACHE_ARENAS_AT = RS_CACHE_ROWS_AT + 64 * RS_CACHE_PROCESSES
 };
@@ -36,6 +37,7 @@ typedef struct rs_cache_layout {
     uint64_t seed; /* of the hashes of keys */
     uint64_t created_ns;
     uint64_t table;     /* offset of the first level */
+    uint64_t segment;   /* offset of the segment of a sealed cache */
     uint64_t table_end; /* also the start of the arenas */
     uint64_t arena_bytes;
     uint64_t n_arenas;
@@ -92,7 +94,7 @@ typedef struct rs_cache_value {
 typedef enum rs_cache_outcome {
     RS_CACHE_STORED,
     RS_CACHE_EXISTS, /* another writer published the key first */
-    RS_CACHE_FULL    /* no space or no slot is left */
+    RS_CACHE_FULL    /* no space or no slot is left, or the cache is sealed */
 } rs_cache_outcome;
 
 /* Writes the header of a new cache to the empty file of `fd` and reserves the space before the table. `slots` is 0 for
@@ -133,6 +135,23 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash);
  * for a form of 4 GiB or more. */
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
+
+/* Takes `size` bytes of new arenas, beyond the limit of values, and sets *offset to their place in the file.
+ * RS_E_SPACE. */
+RS_NODISCARD rs_status rs_cache_take_arenas(const rs_cache *self, rs_cache_arena *arena, uint64_t size,
+                                            uint64_t *offset, rs_error *err);
+
+typedef enum rs_cache_state {
+    RS_CACHE_OPEN = 0,
+    RS_CACHE_CLOSED = 1, /* writers store no more values */
+    RS_CACHE_SEALED = 2  /* and the file has a segment */
+} rs_cache_state;
+
+void rs_cache_set_state(const rs_cache *self, rs_cache_state state);
+rs_cache_state rs_cache_get_state(const rs_cache *self);
+/* Sets *locked to whether this arena now has the lock of the process that seals; the end of the arena releases it. */
+RS_NODISCARD rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, bool *locked,
+                                              rs_error *err);
 
 RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err);
 /* Releases the arena, so that another writer may continue it. */

@@ -2,11 +2,10 @@
 #include "cache/rs_cache.h"
 
 #include "base/rs_crc.h"
-
-static const uint8_t MAGIC[8] = {0x89, 'R', 'S', 'C', 'A', 'C', 'H', 0x0A};
+#include "format/rs_format.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     KEPT = 1, /* a flag */
     LABEL_AT = RS_CACHE_HEADER - 4 - RS_CACHE_LABEL_MOST,
     UNIT = 64 * 1024,      /* the largest page size of the supported systems */
@@ -62,7 +61,8 @@ static rs_status lay_out(rs_cache_layout *out, rs_error *err) {
         out->level_offset[i] = at;
         at = rs_align_up(at + 8 * out->level_slots[i], UNIT);
     }
-    out->table_end = at;
+    out->segment = at;
+    out->table_end = at + UNIT;
     return RS_OK;
 }
 
@@ -83,7 +83,7 @@ rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kep
     }
     RS_TRY(rs_os_allocate(fd, 0, layout.table, err));
     RS_TRY(rs_os_truncate(fd, layout.table_end, err));
-    memcpy(head, MAGIC, sizeof MAGIC);
+    memcpy(head, RS_FMT_CACHE_MAGIC, 8);
     rs_store_u32(head + 8, VERSION);
     rs_store_u32(head + 12, kept ? KEPT : 0);
     rs_store_u64(head + 16, slots);
@@ -92,6 +92,7 @@ rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kep
     RS_TRY(rs_os_random(head + 32, 8, err));
     RS_TRY(rs_os_random(head + 48, RS_CACHE_ID_SIZE, err));
     rs_store_u32(head + 64, (uint32_t)label_size);
+    rs_store_u64(head + RS_FMT_CACHE_SEGMENT, layout.segment);
     if (label_size != 0) memcpy(head + LABEL_AT, label.ptr, label_size);
     rs_store_u32(head + RS_CACHE_HEADER - 4, rs_crc32c(0, head, RS_CACHE_HEADER - 4));
     return rs_os_write_at(fd, head, sizeof head, 0, err);
@@ -100,7 +101,9 @@ rs_status rs_cache_create(int fd, uint64_t slots, uint64_t limit_bytes, bool kep
 /* Checks a header and fills the layout. */
 static rs_status read_header(const uint8_t *head, rs_cache_layout *out, uint32_t *label_size, rs_error *err) {
     rs_cache_layout layout = {0};
-    if (memcmp(head, MAGIC, sizeof MAGIC) != 0) return rs_error_set(err, RS_E_FMT_MAGIC, 0, "not a recstore cache");
+    if (memcmp(head, RS_FMT_CACHE_MAGIC, 8) != 0) {
+        return rs_error_set(err, RS_E_FMT_MAGIC, 0, "not a recstore cache");
+    }
     if (rs_load_u32(head + 8) != VERSION) {
         return rs_error_set(err, RS_E_FMT_VERSION, 8, "a cache of version %lu, which this version cannot read",
                             (unsigned long)rs_load_u32(head + 8));
@@ -115,7 +118,8 @@ static rs_status read_header(const uint8_t *head, rs_cache_layout *out, uint32_t
     layout.created_ns = rs_load_u64(head + 40);
     memcpy(layout.id, head + 48, RS_CACHE_ID_SIZE);
     *label_size = rs_load_u32(head + 64);
-    if (*label_size > RS_CACHE_LABEL_MOST || lay_out(&layout, NULL) != RS_OK) {
+    if (*label_size > RS_CACHE_LABEL_MOST || lay_out(&layout, NULL) != RS_OK ||
+        rs_load_u64(head + RS_FMT_CACHE_SEGMENT) != layout.segment) {
         return rs_error_set(err, RS_E_FMT_VALUE, 16, "the header of the cache has a number out of range");
     }
     *out = layout;

@@ -5,16 +5,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rs_bytes.h"
+#include "format/rs_format.h"
+
 enum { STEP_FIRST = 64 << 10, STEP_USUAL = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
 
 /* Zeros for padding. They are written, not skipped, because bytes of a failed append may be there, and reading a hole
  * may fault. */
 static const uint8_t ZEROS[PAGE];
 
-static const rs_segment CLOSED = {-1, NULL, 0, {0, 0, 0, 0, 0}};
+static const rs_segment CLOSED = {-1, NULL, 0, 0, {0, 0, 0, 0, 0}};
 static const rs_segment_writer INACTIVE = {.fd = -1};
 
 /* ---------------------------------------------------------------- segments */
+
+/* Returns where the segment begins in a file: at 0, except in the file of a cache. */
+static uint64_t start_of(rs_slice file) {
+    const size_t size = rs_slice_left(&file);
+    if (size < RS_FMT_CACHE_SEGMENT + 8 || memcmp(file.ptr, RS_FMT_CACHE_MAGIC, 8) != 0) return 0;
+    return rs_load_u64(file.ptr + RS_FMT_CACHE_SEGMENT);
+}
 
 rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err) {
     rs_os_identity identity;
@@ -23,9 +33,15 @@ rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err) {
     RS_TRY(rs_os_identify(fd, &identity, err));
     if (identity.size_bytes == 0) return rs_error_set(err, RS_E_FMT_TRUNCATED, 0, "the segment is empty");
     RS_TRY(rs_os_map(fd, identity.size_bytes, &data, err));
+    const uint64_t start = start_of(rs_slice_of(data, identity.size_bytes));
+    if (start >= identity.size_bytes) {
+        rs_os_unmap(data, identity.size_bytes);
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, identity.size_bytes, "the file of the cache has been cut");
+    }
     self->fd = fd;
-    self->data = data;
-    self->size_bytes = identity.size_bytes;
+    self->data = data + start;
+    self->size_bytes = identity.size_bytes - start;
+    self->start_bytes = start;
     self->identity = identity;
     return RS_OK;
 }
@@ -81,7 +97,7 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, uint64_t size_
 void rs_segment_close(rs_segment *self) {
     /* Test `data`, because the `fd` of a zeroed segment is 0, a valid descriptor. */
     if (self->data == NULL) return;
-    rs_os_unmap(self->data, self->size_bytes);
+    rs_os_unmap(self->data - self->start_bytes, self->start_bytes + self->size_bytes);
     rs_os_close(&self->fd);
     *self = CLOSED;
 }

@@ -14,18 +14,20 @@ typedef enum rs_backing {
     RS_BACKING_TEMPORARY = 5  /* as RS_BACKING_NAMED, but with a temporary name from the start */
 } rs_backing;
 
-/* A mapped segment. Owns `fd` and the mapping. It is open while data is not NULL; a zeroed struct is closed. Any number
- * of threads may read `data`; no other thread may use the struct while one opens or closes it. A forked child may read
- * and close its copy. `identity` dates from opening. */
+/* A mapped segment. Owns `fd` and the mapping, which begins `start_bytes` before `data`. It is open while data is not
+ * NULL; a zeroed struct is closed. Any number of threads may read `data`; no other thread may use the struct while one
+ * opens or closes it. A forked child may read and close its copy. `identity` dates from opening. */
 typedef struct rs_segment {
     int fd;
     const uint8_t *data;
     uint64_t size_bytes;
+    uint64_t start_bytes; /* of the file before the segment: 0, except for a sealed cache */
     rs_os_identity identity;
 } rs_segment;
 
-/* Maps the whole file of `fd`. On success `self` owns `fd`; after a failure the caller keeps it. RS_E_FMT_TRUNCATED for
- * an empty file. `self` need not be initialised, and is a closed segment after a failure. */
+/* Maps the whole file of `fd`, which may be a sealed cache. On success `self` owns `fd`; after a failure the caller
+ * keeps it. RS_E_FMT_TRUNCATED for an empty file. `self` need not be initialised, and is a closed segment after a
+ * failure. */
 RS_NODISCARD rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err);
 
 /* Opens and maps a regular file read-only. Does not check the owner: the caller can check self->identity. Errors of

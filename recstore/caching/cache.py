@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import time
 
 from recstore._core import native, trust
 from recstore.building import fingerprints
@@ -29,6 +30,7 @@ __all__ = ["Cache", "cache"]
 _MISSING, _UNREADABLE = object(), object()
 _STRICT_EVERY = 100  # hits per value that strict mode makes again
 _SAMPLE = 1000  # the most keys whose misses are counted, to see whether the cache helps
+_SEAL_DELAY_S = 0.01
 _SAMPLE_LEAST = 32  # the fewest such keys for a warning, without slots=
 
 
@@ -102,6 +104,14 @@ def _code_label(code: Any) -> str:
     if lines is None:
         return "" if code is None else type(code).__qualname__
     return f"{function.__qualname__} ({os.path.basename(lines.co_filename)}:{lines.co_firstlineno})"
+
+
+def _segment_of_keys(keys: list[Any]) -> native.Segment:
+    from recstore.containers.dicts import RecordDict
+
+    segment: native.Segment
+    (segment,) = RecordDict((key, None) for key in keys).segments
+    return segment
 
 
 class Cache:
@@ -257,20 +267,28 @@ class Cache:
         )
 
     def seal(self) -> RecordList[Any] | RecordDict[Any, Any]:
-        """Copies the values to a new store: a RecordList of all slots, or a RecordDict. Raises ValueError if a slot has
-        no value."""
-        if self._slots is None:
-            from recstore.containers.dicts import RecordDict
+        """Ends storing, and returns the values as a RecordList of all slots, or as a RecordDict. It reads the bytes of
+        the cache, and copies only keys. In every process it has the same records. Raises ValueError if a slot has no
+        value, OutOfSpaceError, and CorruptError for a damaged value.
 
-            return RecordDict((key, self._file.get(key)) for key in self)
-        missing = self._slots - len(self)
-        if missing:
+        >>> import recstore
+        >>> with recstore.cache("doctest", limit="1MB") as frames:
+        ...     frames.put("a", [1, 2]), frames.seal()["a"], frames.put("b", 3)
+        (True, [1, 2], False)
+        """
+        filled = len(self)
+        if self._slots is not None and filled < self._slots:
             raise ValueError(
-                f"{missing:,} of {self._slots:,} slots of the cache {self.name!r} have no value: call warm()"
+                f"{self._slots - filled:,} of {self._slots:,} slots of the cache {self.name!r} have no value: call "
+                "warm()"
             )
-        from recstore.containers.records import RecordList
-
-        return RecordList(map(self._file.get, range(self._slots)))
+        label = named_segments.Label.unpacked(self._file.label()).pack()
+        while not self._file.seal(_segment_of_keys, label):
+            time.sleep(_SEAL_DELAY_S)
+        segment, _ = named_segments.open_leased(self._file.path)
+        segment.reader = trust.Reader(trusted=False, arrays=self._arguments[6])
+        store: RecordList[Any] | RecordDict[Any, Any] = registry.container_of(registry.announce(segment))
+        return store
 
     @property
     def name(self) -> str:
@@ -380,7 +398,9 @@ class Cache:
         )
         if 100 * hits >= hits + misses:
             return
-        if refused > misses // 2:
+        if self._file.sealed:
+            reason = "it was sealed before their values were stored"
+        elif refused > misses // 2:
             reason = "most values cannot be stored"
         elif full > misses // 2 and self._slots is not None and 0 < 2 * self._file.used() < self._file.limit:
             limit = size_text(self._file.limit)

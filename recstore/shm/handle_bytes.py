@@ -122,7 +122,7 @@ class Handle:
             folder, name = os.path.split(os.fsencode(location.path))
             where = varint(_index(self.folders, folder))
             prefix = b"%d-%d-" % self.holder[:2]
-            if location.backing == "named":
+            if location.backing == "named" and named_segments.is_segment(os.fsdecode(name)):
                 flags |= _SHORT_NAME
                 where += named_segments.packed_name(name)
             elif name.startswith(prefix) and len(name) == len(prefix) + 20 and _is_hex(name[len(prefix) : -4]):

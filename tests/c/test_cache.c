@@ -3,7 +3,9 @@
 #define RS_TEST_MAIN
 #include "base/rs_crc.h"
 #include "base/rs_hash.h"
-#include "cache/rs_cache.h"
+#include "cache/rs_cache_seal.h"
+#include "format/rs_segment.h"
+#include "read/rs_store.h"
 #include "rs_folder.h"
 
 #include <fcntl.h>
@@ -479,10 +481,10 @@ TEST(test_numbers_of_the_header) {
         rs_status code;
     } rows[] = {
         {"slots", 16, (uint64_t)RS_CACHE_SLOTS_MOST + 1, RS_E_FMT_VALUE},
-        {"the most slots", 16, (uint64_t)RS_CACHE_SLOTS_MOST, RS_E_FMT_TRUNCATED},
         {"all bits of slots", 16, UINT64_MAX, RS_E_FMT_VALUE},
         {"limit", 24, ((uint64_t)1 << 43) + 1, RS_E_FMT_VALUE},
         {"all bits of limit", 24, UINT64_MAX, RS_E_FMT_VALUE},
+        {"segment", 72, 0, RS_E_FMT_VALUE},
         {"label", 64, RS_CACHE_LABEL_MOST + 1, RS_E_FMT_VALUE},
         {"all bits of label", 64, UINT32_MAX, RS_E_FMT_VALUE},
     };
@@ -519,6 +521,72 @@ TEST(test_a_cut_file) {
         CHECK(rs_cache_admits(&cache, 1));
         CHECK_CODE(reopen(), RS_E_FMT_TRUNCATED, &err);
     }
+    end();
+}
+
+/* ---- Sealed caches ---- */
+
+enum { N_SEALED = 200 };
+
+/* Stores the any value of a str of 300 n bytes in slot n. */
+static rs_cache_outcome put_str(uint64_t n) {
+    static uint8_t body[5 + 300 * N_SEALED];
+    rs_cache_outcome outcome = RS_CACHE_FULL;
+    body[0] = RS_FMT_TAG_STR1;
+    const size_t head = 1 + rs_put_varint(body + 1, 300 * n);
+    memset(body + head, 'a' + (int)(n % 20), (size_t)(300 * n));
+    const rs_cache_value value = {.hash = n, .body = rs_slice_of(body, head + (size_t)(300 * n))};
+    CHECK_OK(rs_cache_put(&cache, &arena, &value, &outcome, &err), &err);
+    return outcome;
+}
+
+static rs_status seal_all(uint64_t n) {
+    static rs_cache_value values[N_SEALED];
+    const uint8_t label[] = {1, 'a', 1, 'b'};
+    uint64_t position = 0;
+    bool found = true;
+    for (uint64_t i = 0; i < n && found; i++) {
+        CHECK_OK(rs_cache_scan(&cache, &position, &found, &values[i], &err), &err);
+    }
+    rs_cache_set_state(&cache, RS_CACHE_CLOSED);
+    return rs_cache_seal(&cache, &arena, values, n, rs_slice_of(NULL, 0), rs_slice_of(label, sizeof label), 1, &err);
+}
+
+TEST(test_a_sealed_cache_is_a_segment) {
+    rs_segment segment;
+    rs_store store;
+    rs_record record;
+    bool locked;
+    REQUIRE_OK(begin(N_SEALED, LIMIT), &err);
+    for (uint64_t n = N_SEALED; n-- > 0;) CHECK(put_str(n) == RS_CACHE_STORED);
+    CHECK_OK(rs_cache_try_lock_seal(&cache, &arena, &locked, &err), &err);
+    CHECK(locked && rs_cache_get_state(&cache) == RS_CACHE_OPEN);
+    REQUIRE_OK(seal_all(N_SEALED), &err);
+    CHECK(rs_cache_get_state(&cache) == RS_CACHE_SEALED && put_str(3) == RS_CACHE_FULL);
+    REQUIRE_OK(rs_segment_open_path(&segment, at("cache"), true, &err), &err);
+    REQUIRE_OK(rs_store_open(&store, rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    CHECK_U64(store.header.n_records, N_SEALED);
+    for (uint64_t n = 0; n < N_SEALED; n++) {
+        if (rs_store_find(&store, n, &record, &err) != RS_OK) REQUIRE_OK(rs_store_find(&store, n, &record, &err), &err);
+        CHECK(rs_slice_left(&record.bytes) >= 300 * n && record.bytes.ptr[0] == RS_FMT_TAG_STR1);
+        CHECK(n == 0 || record.bytes.end[-1] == 'a' + (int)(n % 20));
+    }
+    rs_store_close(&store);
+    rs_segment_close(&segment);
+    CHECK(ftruncate(cache.fd, (off_t)cache.layout.segment) == 0);
+    CHECK_CODE(rs_segment_open_path(&segment, at("cache"), true, &err), RS_E_FMT_TRUNCATED, &err);
+    end();
+}
+
+TEST(test_damaged_values_are_not_sealed) {
+    const uint8_t bytes_after_it = 0xFF, too_long = 9;
+    REQUIRE_OK(begin(1, LIMIT), &err);
+    CHECK(put_str(0) == RS_CACHE_STORED);
+    write_at(cache.layout.table_end + HEAD + 1, &too_long, 1);
+    CHECK_CODE(seal_all(1), RS_E_FMT_TRUNCATED, &err);
+    write_at(cache.layout.table_end + HEAD, &bytes_after_it, 1);
+    CHECK_CODE(seal_all(1), RS_E_FMT_TRAILING, &err);
+    CHECK(rs_cache_get_state(&cache) == RS_CACHE_CLOSED);
     end();
 }
 

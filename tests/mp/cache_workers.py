@@ -41,6 +41,13 @@ def fill(cache, first, step):
     cache.close()
 
 
+def seal_and_read(cache):
+    """Seals the cache, and fails if a value of the store is wrong. Returns the store, which pickles as a handle."""
+    sealed = cache.seal()
+    assert all(is_value(key, record) for key, record in enumerate(sealed))
+    return sealed
+
+
 def storm(name, options, faults, seed):
     """Opens the cache, and stores and reads values in a random order, until it is killed."""
     cache, chance = opened(name, **options), random.Random(seed)

@@ -197,7 +197,7 @@ def test_a_file_of_a_later_version_stays(name):
         path = cache._file.path
     with open(path, "r+b") as file:
         file.seek(8)
-        file.write(b"\2")
+        file.write(b"\3")
     with pytest.raises(recstore.errors.VersionError):
         opened(name)
     assert sharers.files_after_collecting(name) != []

@@ -52,6 +52,21 @@ def test_workers_fill_one_cache(context, name, limit):
     assert sharers.files_of(name) == []
 
 
+def test_workers_seal_at_once(context, name):
+    """All have the same store, also by a handle that travels from worker to worker."""
+    with opened(name, slots=N) as cache:
+        cache.warm(range(N), value)
+        with context.Pool(3) as pool:
+            stores = pool.map(cache_workers.seal_and_read, [cache] * 6)
+            assert len({store.segments[0].id for store in stores}) == 1
+            assert pool.map(len, stores) == [N] * 6
+        pool.join()
+        assert is_value(7, stores[0][7])
+        for store in stores:
+            store.close()
+    assert sharers.files_of(name) == []
+
+
 PROGRAM = """
 import sys
 from mp.cache_workers import fill, opened

@@ -18,9 +18,10 @@ from .tables import SYMBOLS, SymbolTable, Table, check_fields
 from .trees import DICT_CODED, TREE_LEVELS, read_tree
 from .values import any_size
 
-__all__ = ["FormatError", "check", "crc32c", "read"]
+__all__ = ["FormatError", "check", "crc32c", "read", "segment_in"]
 
 MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
+CACHE_MAGIC, CACHE_SEGMENT = bytes.fromhex("89 52 53 43 41 43 48 0A"), 72
 HEADER_SIZE = 4096
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
 BECOMES_VALUES, BECOMES_BYTES, TABLE_LEVELS = 64, 1024, 8
@@ -448,6 +449,11 @@ def deep_recursion():
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+def segment_in(file):
+    """The segment in the bytes of a file, which may be a sealed cache."""
+    return file[struct.unpack_from("<Q", file, CACHE_SEGMENT)[0] :] if file[:8] == CACHE_MAGIC else file  # 50
 
 
 def read(data):

@@ -24,7 +24,7 @@ LAYERS = {
     "format": {"base", "os"},
     "read": {"base", "os", "format"},
     "columns": {"base", "os", "format", "read"},
-    "cache": {"base", "os"},
+    "cache": {"base", "os", "format"},
     "verify": {"base", "os", "format", "read"},
     "symbols": {"base", "os", "format"},
     "plan": {"base", "os", "format", "symbols"},

@@ -52,6 +52,13 @@ cdef extern from "recstore.h" nogil:
     rs_cache_process *rs_cache_rows(const rs_cache *self)
     rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time)
     rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
+    ctypedef enum rs_cache_state:
+        RS_CACHE_OPEN, RS_CACHE_CLOSED, RS_CACHE_SEALED
+    void rs_cache_set_state(const rs_cache *self, rs_cache_state state)
+    rs_cache_state rs_cache_get_state(const rs_cache *self)
+    rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, rs_bool *locked, rs_error *err)
+    rs_status rs_cache_seal(const rs_cache *self, rs_cache_arena *arena, const rs_cache_value *values,
+                            uint64_t n_values, rs_slice keys, rs_slice label, uint64_t n_pairs, rs_error *err)
 
 
 # The counters of a process, in order: hits, misses, values stored, values that another writer stored first, values that
@@ -568,6 +575,79 @@ cdef class CacheFile(Owner):
             rs_buffer_clear(&arrays)
             rs_buffer_clear(&key_bytes)
             self.leave()
+
+    # ---- Sealing ----
+
+    @property
+    def sealed(self):
+        """Whether the cache stores no more values."""
+        self.enter()
+        try:
+            return rs_cache_get_state(&self.core) != RS_CACHE_OPEN
+        finally:
+            self.leave()
+
+    def seal(self, keys_segment, label):
+        """Makes the file a segment of its values, unless it is one, and ends storing. Returns False while another
+        process does so. `keys_segment` makes the Segment of a mapping with a list of keys; `label` is from
+        Label.pack. Raises OutOfSpaceError and CorruptError."""
+        cdef rs_error err
+        cdef rs_bool locked
+        cdef CacheBatch batch = CacheBatch.__new__(CacheBatch)
+        arena = CacheArena.__new__(CacheArena)
+        self.enter()
+        try:
+            check_path(rs_cache_open_arena(&self.core, &(<CacheArena>arena).core, &err), &err, self.path)
+            check_path(rs_cache_try_lock_seal(&self.core, &(<CacheArena>arena).core, &locked, &err), &err, self.path)
+            if not locked:
+                return False
+            if rs_cache_get_state(&self.core) == RS_CACHE_SEALED:
+                return True
+            rs_cache_set_state(&self.core, RS_CACHE_CLOSED)
+            try:
+                self.take_all(batch)
+                self.write_segment(batch, arena, keys_segment, label)
+            except BaseException:
+                rs_cache_set_state(&self.core, RS_CACHE_OPEN)
+                raise
+            return True
+        finally:
+            self.leave()
+
+    cdef int take_all(self, CacheBatch batch) except -1:
+        """Fills a new batch with all values, in the order of the table."""
+        cdef rs_error err
+        cdef rs_bool found = True
+        cdef uint64_t position = 0, n = rs_cache_count(&self.core, &position)
+        position = 0
+        batch.values = <rs_cache_value *>calloc(n or 1, sizeof(rs_cache_value))
+        if batch.values == NULL:
+            raise MemoryError
+        while <uint64_t>batch.n < n:
+            check_path(rs_cache_scan(&self.core, &position, &found, &batch.values[batch.n], &err), &err, self.path)
+            if not found:
+                break
+            if self.checks:
+                check_path(rs_cache_check(&self.core, &batch.values[batch.n], &err), &err, self.path)
+            batch.n += 1
+        return 0
+
+    cdef int write_segment(self, CacheBatch batch, CacheArena arena, keys_segment, label) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        cdef Py_ssize_t i
+        cdef Segment segment
+        cdef rs_slice keys = rs_slice_of(NULL, 0), label_bytes
+        cdef uint64_t n_pairs
+        n_pairs, packed = label
+        label_bytes = rs_slice_of(PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed))
+        if self.core.layout.slots == 0:
+            segment = keys_segment([self.key_of(&batch.values[i]) for i in range(batch.n)])
+            keys = rs_slice_of(segment.seg.data, segment.store.header.segment_size)
+        with nogil:
+            status = rs_cache_seal(&self.core, &arena.core, batch.values, batch.n, keys, label_bytes, n_pairs, &err)
+        check_path(status, &err, self.path)
+        return 0
 
 
 cdef int refuse_unregistered(object writer) except -1:

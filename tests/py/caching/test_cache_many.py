@@ -35,7 +35,7 @@ def image(key):
     return np.full((4, 5), key, "f4")
 
 
-# ---- get_many, warm, seal ----
+# ---- get_many, warm ----
 
 
 def test_get_many_is_a_list(cache):
@@ -144,20 +144,6 @@ def test_warm_raises_the_exception_of_make(cache):
     with pytest.raises(ZeroDivisionError):
         cache.warm([1], lambda key: 1 / 0)
     assert len(cache) == 0
-
-
-def test_seal(cache, name):
-    cache.warm(range(99), lambda key: {"n": key})
-    with pytest.raises(ValueError, match="1 of 100 slots .* have no value"):
-        cache.seal()
-    cache.put(99, {"n": 99})
-    sealed = cache.seal()
-    assert type(sealed) is recstore.RecordList and sealed.to_list() == [{"n": n} for n in range(100)]
-    with recstore.cache(name + "any", limit="1MB") as other:
-        other.put(("a", 1), [1])
-        other.put(("b", 2), [2])
-        sealed = other.seal()
-    assert type(sealed) is recstore.RecordDict and sealed.to_dict() == {("a", 1): [1], ("b", 2): [2]}
 
 
 # ---- Random state ----
