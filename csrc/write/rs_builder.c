@@ -186,6 +186,7 @@ static void exchange(rs_builder *self, rs_raw_block *block) {
         block->number = self->n_closed;
     }
     self->n_closed++;
+    self->raw_closed += self->raw.size_bytes + self->arrays.size_bytes;
     block->ends_capacity = self->ends_capacity;
     block->first_record = self->n_records - self->n_open;
     block->n_records = self->n_open;
@@ -265,6 +266,19 @@ rs_status rs_builder_hand_over(rs_builder *self, rs_error *err) {
 
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds) {
     return self->pipeline == NULL || rs_pipeline_wait(self->pipeline, all, milliseconds);
+}
+
+rs_build_sizes rs_builder_measure(const rs_builder *self) {
+    const rs_block_writer *out = &self->out;
+    if (self->pipeline != NULL) rs_pipeline_hold(self->pipeline);
+    const rs_build_sizes sizes = {
+        .raw = self->raw_closed + self->raw.size_bytes + self->arrays.size_bytes,
+        .raw_written = out->raw_size,
+        .sections = out->offsets.size_bytes + out->groups.size_bytes + out->blocks.size_bytes,
+        .written = self->writer->position,
+    };
+    if (self->pipeline != NULL) rs_pipeline_release(self->pipeline);
+    return sizes;
 }
 
 static rs_status flush(rs_builder *self, bool all, rs_error *err) {

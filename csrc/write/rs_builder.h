@@ -38,6 +38,7 @@ typedef struct rs_builder {
     uint32_t n_handed;   /* number of records in its chunks */
     uint64_t hand_at;    /* the size of `raw` at which the next chunk is handed over */
     uint64_t n_closed;   /* number of blocks before the open one */
+    uint64_t raw_closed; /* their raw bytes, arrays included */
     rs_block_writer out; /* the threads of a pipeline use this field */
     rs_status failed;    /* the status of a block that could not be written; no block follows it */
     rs_error failure;
@@ -78,6 +79,16 @@ RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
 RS_NODISCARD rs_status rs_builder_hand_over(rs_builder *self, rs_error *err);
 /* Calls rs_pipeline_wait; without a pipeline, returns true. */
 bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
+
+/* The bytes of a store that is being built. */
+typedef struct rs_build_sizes {
+    uint64_t raw;         /* raw bytes of all records, arrays included */
+    uint64_t raw_written; /* those of the written blocks */
+    uint64_t sections;    /* the sections of the written blocks, which are not in the segment yet */
+    uint64_t written;     /* the bytes in the segment, also those of other stores */
+} rs_build_sizes;
+/* Measures the store. Waits for the block that a thread of the pipeline is writing. */
+rs_build_sizes rs_builder_measure(const rs_builder *self);
 
 /* Flushes the open block and writes tables, directory and, last, the header. Afterwards `self` may only be closed, and
  * the caller finishes the writer. RS_E_STATE_FINISHED if it was called before. */

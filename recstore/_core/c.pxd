@@ -593,6 +593,7 @@ cdef extern from "recstore.h" nogil:
         rs_scan scan
         uint64_t n_records
         uint64_t n_closed
+        uint64_t raw_closed
         rs_slice label
         uint64_t label_pairs
     rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices, rs_error *err)
@@ -602,6 +603,9 @@ cdef extern from "recstore.h" nogil:
     bint rs_builder_is_full(const rs_builder *self)
     rs_status rs_builder_hand_over(rs_builder *self, rs_error *err)
     bint rs_builder_wait(rs_builder *self, bint all, uint32_t milliseconds)
+    ctypedef struct rs_build_sizes:
+        uint64_t raw, raw_written, sections, written
+    rs_build_sizes rs_builder_measure(const rs_builder *self)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from recstore.remote.storage import Storage
 
 _MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
-_STEP = 1 << 20  # bytes; see csrc/format/rs_segment.c
+_BLOCK = 8 << 20  # raw bytes of a block
+_KEY_BYTES = 6.4  # of an entry in a key index: 1.6 slots of 4 bytes
 
 
 class ShardFiles:
@@ -61,6 +62,8 @@ class ShardFiles:
         self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
         self.open: _File | None = None
         self.ended_records, self.at_once = 0, 1
+        self.ratio: float | None = None  # of the last blocks that were measured: their bytes by their raw bytes
+        self.rest = 1.0  # the last file's size by the size that its ratio led to expect
         self.upload_pool = ThreadPoolExecutor(1)
         self.pending: tuple[_File, Future[Shard]] | None = None
         self.shards: list[Shard] = []
@@ -129,14 +132,31 @@ class ShardFiles:
         return max(1, min(self.at_once, self.most_records - self.file().records))
 
     def look(self, file: _File) -> None:
-        """Ends the file if it is full. Adapts the interval between checks to the size of the records."""
-        growth = file.look()
-        if growth > self.most_bytes >> 4:
-            self.at_once = max(1, self.at_once >> 1)
-        else:
-            self.at_once = min(self.at_once << 1, _MOST_AT_ONCE)
-        if file.written >= self.most_bytes or self.most_records is not None and file.records >= self.most_records:
+        """Ends the file if it is full. Sets how many records follow before the next look: half of the missing ones."""
+        missing, raw = self.missing(file), file.builder.raw
+        if missing < 0.5 and 4 * file.raw_measured < 3 * raw:
+            file.builder.end_block(True)
+            self.measure(file)
+            missing = self.missing(file)
+        elif raw >= file.measure_at:
+            self.measure(file)
+        self.at_once = max(1, min(int(missing / 2), 2 * self.at_once, _MOST_AT_ONCE))
+        if missing < 0.5 or self.most_records is not None and file.records >= self.most_records:
             self.end(file)
+
+    def measure(self, file: _File) -> None:
+        """Measures the blocks of the file that are written."""
+        file.raw_measured, written = file.builder.sizes()
+        file.measure_at = file.builder.raw + _BLOCK
+        if file.raw_measured:
+            self.ratio = written / file.raw_measured
+
+    def missing(self, file: _File) -> float:
+        """The expected number of records until the file has `most_bytes`. Before a measurement, raw bytes count."""
+        records = max(file.records, 1)
+        ratio = 1.0 if self.ratio is None else self.ratio * self.rest
+        record_bytes: float = file.builder.raw * ratio / records + (_KEY_BYTES if self.mapping else 0)
+        return self.most_bytes / max(record_bytes, 1e-9) - records
 
     # ---- Files ----
 
@@ -147,7 +167,10 @@ class ShardFiles:
             if not file.records:
                 file.abort()
                 return
+            raw, index = file.builder.raw, file.records * _KEY_BYTES if self.mapping else 0
             file.finish()
+            if self.ratio is not None and 2 * file.raw_measured > raw:
+                self.rest = max(os.fstat(file.descriptor).st_size - index, 1) / (raw * self.ratio)
             self.wait()
         except BaseException:
             file.abort()
@@ -186,14 +209,15 @@ class _Nameless(saving.FileTarget):
 
 
 class _File:
-    """A shard file being built. `written` is a lower bound of its bytes."""
+    """A shard file being built. `raw_measured` is the raw size of the blocks that were measured, and `measure_at` the
+    raw size of all blocks at which they are measured again."""
 
     def __init__(self, storage: Storage, options: Options, mapping: bool, folder: str | None) -> None:
         self.storage, self.options, self.mapping, self.folder = storage, options, mapping, folder
         self.path: str | None = None
         self.builder: Any = None
         self.count: int | None = None
-        self.descriptor, self.size, self.written = -1, 0, 0
+        self.descriptor, self.raw_measured, self.measure_at = -1, 0, 2 * _BLOCK
         self.low: Key = None
         self.high: Key = None
         self.keys: bytes | None = None
@@ -222,15 +246,6 @@ class _File:
         if self.count is not None:
             return self.count
         return int(self.builder.hashes.n if self.mapping else self.builder.records)
-
-    def look(self) -> int:
-        """Updates the size and returns the growth. The builder reserves at most 1 MiB and a quarter of the file ahead,
-        and only once the reserved bytes are written, so the previous size is written too."""
-        size = os.fstat(self.descriptor).st_size
-        growth = size - self.size
-        if growth:
-            self.written, self.size = max(self.size, size - (size >> 2) - _STEP), size
-        return growth
 
     def finish(self) -> None:
         """Finishes the file. Sets the number of its records; for a mapping also the key bounds and the key filter."""

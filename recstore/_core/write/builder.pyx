@@ -118,6 +118,18 @@ cdef class Builder(SegmentBuilder):
         """The bytes of the header and of the blocks written so far."""
         return self.writer.position
 
+    @property
+    def raw(self):
+        """The bytes of all records before they are encoded."""
+        return raw_bytes(&self.builder)
+
+    def sizes(self):
+        """`(raw bytes of the blocks written so far, bytes that they take in the segment)`."""
+        cdef rs_build_sizes sizes
+        with nogil:
+            sizes = rs_builder_measure(&self.builder)
+        return sizes.raw_written, sizes.written + sizes.sections
+
     cpdef append(self, record):
         """Adds one record. On EncodeError the builder is unchanged."""
         cdef size_t mark, key_sets
@@ -197,6 +209,10 @@ cdef class Builder(SegmentBuilder):
         except BaseException:
             self.abort()
             raise
+
+
+cdef inline uint64_t raw_bytes(const rs_builder *builder) noexcept:
+    return builder.raw_closed + builder.raw.size_bytes + builder.arrays.size_bytes
 
 
 cdef int set_label(rs_builder *builder, label) except -1:

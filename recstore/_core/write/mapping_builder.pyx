@@ -116,6 +116,25 @@ cdef class MappingBuilder(SegmentBuilder):
         self.hashes.extend(hashes, opaque)
         return 0
 
+    @property
+    def raw(self):
+        """As of a Builder."""
+        return raw_bytes(&self.builder.keys) + raw_bytes(&self.builder.values)
+
+    def sizes(self):
+        """As of a Builder."""
+        cdef rs_build_sizes keys, values
+        with nogil:
+            keys = rs_builder_measure(&self.builder.keys)
+            values = rs_builder_measure(&self.builder.values)
+        return keys.raw_written + values.raw_written, values.written + keys.sections + values.sections
+
+    def end_block(self, bint wait=False):
+        """As of a Builder."""
+        self.require_active()
+        flush_block(&self.builder.values, False, self.saved)
+        flush_block(&self.builder.keys, wait, self.saved)
+
     def extend(self, pairs):
         for key, value in pairs:
             self.append(key, value)

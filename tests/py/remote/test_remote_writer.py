@@ -89,11 +89,21 @@ def test_no_record_is_lost_between_files(tmp_path, n, table):
     assert read(w) == ([{"a": i} for i in range(n)] if table else list(range(n)))
 
 
-def test_files_end_at_about_shard_bytes(tmp_path):
-    w = ShardWriter(tmp_path, shard_bytes="4MiB", compression="none", threads=0)
-    entry = w.write(os.urandom(1000) for _ in range(30_000))
-    sizes = [shard.nbytes for shard in entry.shards]
-    assert len(sizes) > 2 and all(4 << 20 <= size < 16 << 20 for size in sizes[:-1]) and entry.records == 30_000
+STREAMS = {
+    "bytes": lambda: (os.urandom(1000) for _ in range(7000)),
+    "texts": lambda: ({"id": i, "text": "half of it is alike " + os.urandom(10).hex()} for i in range(300_000)),
+    "ints": lambda: (int.from_bytes(os.urandom(5), "little") for i in range(900_000)),
+    "large records": lambda: (os.urandom(200_000) for _ in range(30)),
+    "pairs": lambda: ((f"key{i:06d}", i % 7) for i in range(400_000)),
+}
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_files_end_at_shard_bytes(tmp_path, stream, threads):
+    w = ShardWriter(tmp_path, mapping=stream == "pairs", shard_bytes="1MiB", threads=threads)
+    sizes = [shard.nbytes for shard in w.write(STREAMS[stream]()).shards]
+    assert len(sizes) > 2 and all(0.9 < size / 2**20 < 1.1 for size in sizes[:-1]) and sizes[-1] < 1.1 * 2**20
 
 
 def test_large_records_do_not_pile_up(tmp_path):
