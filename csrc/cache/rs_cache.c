@@ -402,8 +402,8 @@ static rs_status require_memory(const rs_cache *self, rs_cache_arena *arena, uin
     return RS_OK;
 }
 
-rs_status rs_cache_take_arenas(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *offset,
-                               rs_error *err) {
+rs_status rs_cache_take_end(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *offset,
+                            rs_error *err) {
     const uint64_t bytes = self->layout.arena_bytes;
     uint64_t first;
     RS_TRY(require_memory(self, arena, size, err));
@@ -413,10 +413,21 @@ rs_status rs_cache_take_arenas(const rs_cache *self, rs_cache_arena *arena, uint
                             (unsigned long long)size);
     }
     take_space(self, first, 0, size);
-    rs_os_unlock_range(arena->fd, first, (size - 1) / bytes + 1);
     *offset = self->layout.table_end + first * bytes;
     return RS_OK;
 }
+
+void rs_cache_release_end(const rs_cache *self, rs_cache_arena *arena, uint64_t offset, uint64_t size, bool used) {
+    const uint64_t bytes = self->layout.arena_bytes;
+    const uint64_t first = (offset - self->layout.table_end) / bytes, n = (size - 1) / bytes + 1;
+    if (!used) {
+        give_back_space(self, first, 0, size);
+        (void)swap(number_at(self, RS_CACHE_NEXT_ARENA_AT), first + n, first);
+    }
+    rs_os_unlock_range(arena->fd, first, n);
+}
+
+/* ---------------------------------------------------------------- the state */
 
 void rs_cache_set_state(const rs_cache *self, rs_cache_state state) {
     store(number_at(self, RS_CACHE_SEALED_AT), (uint64_t)state);
@@ -428,7 +439,27 @@ rs_cache_state rs_cache_get_state(const rs_cache *self) {
 }
 
 rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, bool *locked, rs_error *err) {
+    if (!rs_os_has_range_locks()) {
+        return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "this system cannot lock a part of a file, as sealing needs");
+    }
     return rs_os_try_lock_range(arena->fd, self->layout.n_arenas, 1, locked, err);
+}
+
+void rs_cache_unlock_seal(const rs_cache *self, const rs_cache_arena *arena) {
+    rs_os_unlock_range(arena->fd, self->layout.n_arenas, 1);
+}
+
+/* Sets *out to whether values are stored. Lets writers continue after a process ended while it sealed the cache. */
+static rs_status may_store(const rs_cache *self, const rs_cache_arena *arena, bool *out, rs_error *err) {
+    bool locked;
+    *out = rs_cache_get_state(self) == RS_CACHE_STORING;
+    if (rs_cache_get_state(self) != RS_CACHE_SEALING) return RS_OK;
+    RS_TRY(rs_cache_try_lock_seal(self, arena, &locked, err));
+    if (!locked) return RS_OK;
+    (void)swap(number_at(self, RS_CACHE_SEALED_AT), RS_CACHE_SEALING, RS_CACHE_STORING);
+    *out = rs_cache_get_state(self) == RS_CACHE_STORING;
+    rs_cache_unlock_seal(self, arena);
+    return RS_OK;
 }
 
 /* ---------------------------------------------------------------- storing */
@@ -485,10 +516,12 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
                        rs_error *err) {
     const uint64_t limit = self->layout.limit_bytes, bytes = self->layout.arena_bytes;
     uint64_t size = 0, file_size, first, at;
+    bool stores;
     *outcome = RS_CACHE_FULL;
     RS_TRY(size_of(value, &size, err));
     RS_TRY(check_size(self, &file_size, err));
-    if (rs_cache_get_state(self) != RS_CACHE_OPEN) return RS_OK;
+    RS_TRY(may_store(self, arena, &stores, err));
+    if (!stores) return RS_OK;
     note_size(self, size);
     const uint64_t used = rs_cache_used(self);
     if (size > limit || used > limit - size) return RS_OK;

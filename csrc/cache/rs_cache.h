@@ -94,7 +94,7 @@ typedef struct rs_cache_value {
 typedef enum rs_cache_outcome {
     RS_CACHE_STORED,
     RS_CACHE_EXISTS, /* another writer published the key first */
-    RS_CACHE_FULL    /* no space or no slot is left, or the cache is sealed */
+    RS_CACHE_FULL    /* no space or no slot is left, or writers store no more */
 } rs_cache_outcome;
 
 /* Writes the header of a new cache to the empty file of `fd` and reserves the space before the table. `slots` is 0 for
@@ -136,22 +136,25 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
 
-/* Takes `size` bytes of new arenas, beyond the limit of values, and sets *offset to their place in the file.
- * RS_E_SPACE. */
-RS_NODISCARD rs_status rs_cache_take_arenas(const rs_cache *self, rs_cache_arena *arena, uint64_t size,
-                                            uint64_t *offset, rs_error *err);
+/* Takes `size` bytes after all arenas, whatever the limit, and sets *offset to their place in the file. No writer uses
+ * them until rs_cache_release_end, which gives them back unless they are `used`. RS_E_SPACE. */
+RS_NODISCARD rs_status rs_cache_take_end(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *offset,
+                                         rs_error *err);
+void rs_cache_release_end(const rs_cache *self, rs_cache_arena *arena, uint64_t offset, uint64_t size, bool used);
 
 typedef enum rs_cache_state {
-    RS_CACHE_OPEN = 0,
-    RS_CACHE_CLOSED = 1, /* writers store no more values */
-    RS_CACHE_SEALED = 2  /* and the file has a segment */
+    RS_CACHE_STORING = 0,
+    RS_CACHE_SEALING = 1, /* writers store no more values, unless the process that seals ends */
+    RS_CACHE_SEALED = 2   /* the file has a segment */
 } rs_cache_state;
 
 void rs_cache_set_state(const rs_cache *self, rs_cache_state state);
 rs_cache_state rs_cache_get_state(const rs_cache *self);
-/* Sets *locked to whether this arena now has the lock of the process that seals; the end of the arena releases it. */
+/* Sets *locked to whether this arena now has the lock of the process that seals. Unlock it explicitly: a forked child
+ * would keep it. RS_E_SYS on a system without locks on ranges. */
 RS_NODISCARD rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, bool *locked,
                                               rs_error *err);
+void rs_cache_unlock_seal(const rs_cache *self, const rs_cache_arena *arena);
 
 RS_NODISCARD rs_status rs_cache_open_arena(const rs_cache *self, rs_cache_arena *out, rs_error *err);
 /* Releases the arena, so that another writer may continue it. */

@@ -105,7 +105,8 @@ static rs_status read_header(const uint8_t *head, rs_cache_layout *out, uint32_t
         return rs_error_set(err, RS_E_FMT_MAGIC, 0, "not a recstore cache");
     }
     if (rs_load_u32(head + 8) != VERSION) {
-        return rs_error_set(err, RS_E_FMT_VERSION, 8, "a cache of version %lu, which this version cannot read",
+        return rs_error_set(err, RS_E_FMT_VERSION, 8,
+                            "a cache of version %lu, which this version cannot read; `recstore rm NAME` removes it",
                             (unsigned long)rs_load_u32(head + 8));
     }
     if (rs_crc32c(0, head, RS_CACHE_HEADER - 4) != rs_load_u32(head + RS_CACHE_HEADER - 4)) {

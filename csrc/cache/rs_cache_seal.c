@@ -6,7 +6,7 @@
 #include "format/rs_header.h"
 #include "format/rs_offsets.h"
 
-/* The sections that this file makes, by kind, and the keys of a mapping. */
+/* The parts of the segment: its sections by kind, and those of the keys of a mapping. */
 typedef struct sealing {
     const rs_cache *cache;
     rs_header header;
@@ -26,7 +26,7 @@ static void raise(uint64_t *to, uint64_t value) {
 
 /* ---- Values ---- */
 
-/* Raises the limits in the header to those of a value, which is checked. */
+/* Checks the lengths within a value, and raises the limits in the header to it. */
 static rs_status measure(sealing *self, const rs_cache_value *value, rs_error *err) {
     rs_slice in = value->body;
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
@@ -42,7 +42,7 @@ static rs_status measure(sealing *self, const rs_cache_value *value, rs_error *e
 }
 
 /* Appends the offset group of a block whose only record has `size` bytes from `begin` on. The form as distances from a
- * line takes 16 bytes, but has a slope below 2^32. */
+ * line takes 16 bytes in place of 520, but its fields limit `begin` and `size`. */
 static rs_status append_group(sealing *self, uint64_t begin, uint64_t size, rs_block *block, rs_error *err) {
     rs_buffer *out = &self->sections[RS_FMT_SECTION_OFFSETS];
     const bool line = begin <= UINT32_MAX && size <= UINT16_MAX;
@@ -98,13 +98,16 @@ static rs_status append_tree(sealing *self, rs_error *err) {
 
 /* ---- Keys ---- */
 
-/* Copies the keys of a mapping, and the number and limits of its records. */
+/* Copies the keys of a mapping, and raises the limits in the header to its limits. */
 static rs_status copy_keys(sealing *self, rs_slice mapping, rs_error *err) {
     const rs_limits all = {UINT64_MAX, UINT64_MAX};
     rs_header header;
     RS_TRY(rs_header_read(mapping, &all, &header, err));
     RS_TRY(rs_directory_read(mapping, &header, 1, &self->key_places, err));
-    RS_ASSERT(header.n_records == self->header.n_records && (header.features_required & RS_FMT_FEATURE_FRONT) == 0);
+    if (header.n_records != self->header.n_records) {
+        return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "the keys of the cache are not distinct");
+    }
+    RS_ASSERT((header.features_required & RS_FMT_FEATURE_FRONT) == 0);
     self->header.features_required |= header.features_required;
     raise(&self->header.max_values, header.max_values);
     raise(&self->header.max_bytes, header.max_bytes);
@@ -142,6 +145,7 @@ static void move_keys(sealing *self, uint64_t at) {
 
 static uint64_t count_of(const sealing *self, unsigned kind) {
     const uint64_t size = self->sections[kind].size_bytes;
+    if (kind == RS_FMT_SECTION_OFFSETS) return 0;
     return kind == RS_FMT_SECTION_GROUPS ? size / 4 : kind == RS_FMT_SECTION_BLOCKS ? self->header.n_records : 1;
 }
 
@@ -170,6 +174,7 @@ static rs_status write_sections(sealing *self, uint64_t at, rs_slice label, uint
     rs_section *heap = &self->places.sections[RS_FMT_SECTION_HEAP];
     const bool is_mapping = self->header.content == RS_FMT_CONTENT_MAPPING;
     heap->off = self->cache->layout.table_end - self->cache->layout.segment;
+    heap->count = self->header.n_records;
     heap->size_bytes = at - heap->off;
     if (is_mapping) {
         heap->size_bytes += self->key_places.sections[RS_FMT_SECTION_HEAP].size_bytes;
@@ -202,21 +207,35 @@ static rs_status write_header(sealing *self, rs_error *err) {
     return rs_os_sync(self->cache->fd, err);
 }
 
-static rs_status seal(sealing *self, rs_cache_arena *arena, const rs_cache_value *values, rs_slice keys, rs_slice label,
-                      uint64_t n_pairs, rs_error *err) {
-    uint64_t at, size = rs_slice_left(&label) + RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ENTRY_SIZE;
-    for (uint64_t i = 0; i < self->header.n_records; i++) RS_TRY(append_block(self, &values[i], i, err));
+/* Makes all parts in memory, and sets *size to a bound on their bytes in the file. */
+static rs_status make_parts(sealing *self, const rs_cache_value *values, rs_slice keys, rs_watch *watch, uint64_t *size,
+                            rs_error *err) {
+    for (uint64_t i = 0; i < self->header.n_records; i++) {
+        RS_TRY(append_block(self, &values[i], i, err));
+        RS_TRY(rs_watch_count(watch, (uint64_t)(values[i].arrays.end - values[i].form.ptr), err));
+    }
     RS_TRY(append_tree(self, err));
     if (keys.ptr != NULL) RS_TRY(copy_keys(self, keys, err));
-    size += self->keys.size_bytes + RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ALIGNMENT;
-    for (unsigned kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) size += self->sections[kind].size_bytes;
-    RS_TRY(rs_cache_take_arenas(self->cache, arena, size, &at, err));
-    RS_TRY(write_sections(self, at - self->cache->layout.segment, label, n_pairs, err));
-    return write_header(self, err);
+    *size = self->keys.size_bytes + RS_FMT_DIRECTORY_ENTRIES * (RS_FMT_ENTRY_SIZE + RS_FMT_ALIGNMENT);
+    for (unsigned kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) *size += self->sections[kind].size_bytes;
+    return RS_OK;
+}
+
+static rs_status seal(sealing *self, rs_cache_arena *arena, const rs_cache_value *values, rs_slice keys, rs_slice label,
+                      uint64_t n_pairs, rs_watch *watch, rs_error *err) {
+    uint64_t at, size = 0;
+    RS_TRY(make_parts(self, values, keys, watch, &size, err));
+    size += rs_slice_left(&label);
+    RS_TRY(rs_cache_take_end(self->cache, arena, size, &at, err));
+    rs_status code = write_sections(self, at - self->cache->layout.segment, label, n_pairs, err);
+    if (code == RS_OK) code = write_header(self, err);
+    if (code == RS_OK) rs_cache_set_state(self->cache, RS_CACHE_SEALED);
+    rs_cache_release_end(self->cache, arena, at, size, code == RS_OK);
+    return code;
 }
 
 rs_status rs_cache_seal(const rs_cache *self, rs_cache_arena *arena, const rs_cache_value *values, uint64_t n_values,
-                        rs_slice keys, rs_slice label, uint64_t n_pairs, rs_error *err) {
+                        rs_slice keys, rs_slice label, uint64_t n_pairs, rs_watch *watch, rs_error *err) {
     sealing all = {.cache = self};
     if (n_values > UINT32_MAX) {
         return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a segment has less than 2^32 blocks, not %llu",
@@ -226,8 +245,7 @@ rs_status rs_cache_seal(const rs_cache *self, rs_cache_arena *arena, const rs_ca
     all.header.features_required = RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_DTYPES | RS_FMT_FEATURE_ENDS;
     all.header.n_records = n_values;
     all.header.max_depth = RS_FMT_DEPTH;
-    const rs_status code = seal(&all, arena, values, keys, label, n_pairs, err);
-    if (code == RS_OK) rs_cache_set_state(self, RS_CACHE_SEALED);
+    const rs_status code = seal(&all, arena, values, keys, label, n_pairs, watch, err);
     for (unsigned kind = 0; kind <= RS_FMT_SECTION_STORE_LAST; kind++) rs_buffer_clear(&all.sections[kind]);
     rs_buffer_clear(&all.keys);
     rs_buffer_clear(&all.directory);

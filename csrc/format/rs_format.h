@@ -5,9 +5,9 @@
 
 #define RS_FMT_MAGIC "\x89RECS\r\n\x1a"
 enum { RS_FMT_VERSION = 1 };
-/* The magic of the file of a cache, and where its header has the offset of the segment of a sealed cache. */
+/* The magic of the file of a cache, where its header has the offset of the segment, and what divides it. */
 #define RS_FMT_CACHE_MAGIC "\x89RSCACH\n"
-enum { RS_FMT_CACHE_SEGMENT = 72 };
+enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 /* Bits of features_required. */
 #define RS_FMT_FEATURE_EXT UINT64_C(1)
 #define RS_FMT_FEATURE_MAPPING UINT64_C(2)

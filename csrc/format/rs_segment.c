@@ -34,9 +34,11 @@ rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err) {
     if (identity.size_bytes == 0) return rs_error_set(err, RS_E_FMT_TRUNCATED, 0, "the segment is empty");
     RS_TRY(rs_os_map(fd, identity.size_bytes, &data, err));
     const uint64_t start = start_of(rs_slice_of(data, identity.size_bytes));
-    if (start >= identity.size_bytes) {
+    if (start % RS_FMT_CACHE_UNIT != 0 || start >= identity.size_bytes) {
         rs_os_unmap(data, identity.size_bytes);
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, identity.size_bytes, "the file of the cache has been cut");
+        return rs_error_set(err, start % RS_FMT_CACHE_UNIT != 0 ? RS_E_FMT_VALUE : RS_E_FMT_TRUNCATED,
+                            RS_FMT_CACHE_SEGMENT, "the file of the cache has no segment at %llu",
+                            (unsigned long long)start);
     }
     self->fd = fd;
     self->data = data + start;

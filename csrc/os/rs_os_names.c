@@ -52,12 +52,12 @@ static bool leads_to(const char *path, int fd) {
 }
 
 /* Checks that the file is a regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
-static rs_status check_ours(int fd, mode_t mode, mode_t or_mode, const char *path, rs_error *err) {
+static rs_status check_ours(int fd, bool writable, const char *path, rs_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
     const mode_t found = st.st_mode & 07777;
-    if (st.st_uid == geteuid() && (found == mode || found == or_mode)) return RS_OK;
+    if (st.st_uid == geteuid() && (found == 0600 || (found == 0400 && !writable))) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
                         "not made by recstore for user %lu: the file belongs to user %lu and has mode %04o: %s",
                         (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)found, path);
@@ -162,7 +162,7 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
 
 /* ---------------------------------------------------------------- opening and removing */
 
-/* Opens a file of this user with mode 0600 or, unless `writable`, 0400. Does not lock it. */
+/* Opens a file of this user with mode 0600 if `writable`, else with 0400 or, for a cache, 0600. Does not lock it. */
 static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_error *err) {
     int fd;
     if (writable) {
@@ -171,7 +171,7 @@ static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_erro
     } else {
         RS_TRY(rs_os_open_readonly(path, false, &fd, err));
     }
-    rs_status code = check_ours(fd, 0600, writable ? 0600 : 0400, path, err);
+    rs_status code = check_ours(fd, writable, path, err);
     if (code == RS_OK) {
         *out_fd = fd;
     } else {
@@ -326,7 +326,7 @@ rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
     (void)pthread_mutex_lock(&locks_mutex);
     out->fd = open_lock_file(path);
     if (out->fd < 0) code = fail(err, "cannot open", path);
-    if (code == RS_OK) code = check_ours(out->fd, 0600, 0600, path, err);
+    if (code == RS_OK) code = check_ours(out->fd, true, path, err);
     if (code == RS_OK) code = check_one_name(out->fd, path, err);
     if (code == RS_OK) {
         out->after = locks_first;

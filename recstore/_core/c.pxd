@@ -300,6 +300,7 @@ cdef extern from "recstore.h" nogil:
         int fd
         const uint8_t *data
         uint64_t size_bytes
+        uint64_t start_bytes
         rs_os_identity identity
     rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
     rs_status rs_segment_open_path(rs_segment *self, const char *path, bint follow_links, rs_error *err)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def save_mapping(mapping: RecordDict[Any, Any], path: Path) -> None:
     """Writes a mapping to a file. A mapping of a whole segment is copied; any other is encoded again."""
-    if mapping._is_whole:
+    if mapping._is_whole and not mapping._values.segments[0].in_cache:
         write_segment(mapping._values.segments[0], path)
         return
     pairs = zip(mapping, _durable(mapping._values))

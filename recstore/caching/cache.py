@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 import time
@@ -11,7 +12,14 @@ from recstore.building import fingerprints
 from recstore.caching import cache_size, random_state, stacking, warming
 from recstore.caching.info import CacheInfo, CacheUse
 from recstore.containers import base
-from recstore.errors import CorruptError, EncodeError, OutOfSpaceError, UntrustedError, warn_caller
+from recstore.errors import (
+    CorruptError,
+    EncodeError,
+    OutOfSpaceError,
+    UntrustedError,
+    WaitTimeoutError,
+    warn_caller,
+)
 from recstore.shm import named_caches, named_segments, process_identity, registry
 from recstore.text import size_text
 
@@ -30,8 +38,8 @@ __all__ = ["Cache", "cache"]
 _MISSING, _UNREADABLE = object(), object()
 _STRICT_EVERY = 100  # hits per value that strict mode makes again
 _SAMPLE = 1000  # the most keys whose misses are counted, to see whether the cache helps
-_SEAL_DELAY_S = 0.01
 _SAMPLE_LEAST = 32  # the fewest such keys for a warning, without slots=
+_SEAL_DELAY_S, _SEAL_WAIT_S = 0.01, 600.0  # seconds between two looks at another process that seals, and of all looks
 
 
 def cache(
@@ -107,6 +115,7 @@ def _code_label(code: Any) -> str:
 
 
 def _segment_of_keys(keys: list[Any]) -> native.Segment:
+    """A mapping with these keys in this order, whose values are None."""
     from recstore.containers.dicts import RecordDict
 
     segment: native.Segment
@@ -163,8 +172,9 @@ class Cache:
         return default
 
     def put(self, key: Any, value: Any) -> bool:
-        """Stores a value. Returns False if the key already has a value or the cache is full; `info` counts both. Raises
-        EncodeError for a value that cannot be stored, and IndexError, TypeError and CorruptError as `get` does."""
+        """Stores a value. Returns False if the key has a value, or the cache is full or sealed; `info` counts both.
+        Raises EncodeError for a value that cannot be stored, and IndexError, TypeError and CorruptError as `get`
+        does."""
         if not self._file.admits(key):
             self._file.note(native.CACHE_FULL)
             return False
@@ -267,9 +277,14 @@ class Cache:
         )
 
     def seal(self) -> RecordList[Any] | RecordDict[Any, Any]:
-        """Ends storing, and returns the values as a RecordList of all slots, or as a RecordDict. It reads the bytes of
-        the cache, and copies only keys. In every process it has the same records. Raises ValueError if a slot has no
-        value, OutOfSpaceError, and CorruptError for a damaged value.
+        """Ends storing for all processes, and returns the values as a RecordList of all slots, or as a RecordDict. The
+        store reads the file of the cache; only keys are copied. It is the same store in every process, without values
+        that another process was just storing. As in a saved file, instances of unregistered classes are Records.
+
+        Waits while another process seals the cache. Raises ValueError if a slot has no value, SegmentNotFoundError if
+        the cache has been removed, CorruptError for a damaged value, UntrustedError for a key of a class that is not
+        registered, OutOfSpaceError, WaitTimeoutError, and OSError on a system without locks on ranges of a file
+        (macOS).
 
         >>> import recstore
         >>> with recstore.cache("doctest", limit="1MB") as frames:
@@ -283,9 +298,13 @@ class Cache:
                 "warm()"
             )
         label = named_segments.Label.unpacked(self._file.label()).pack()
+        named_caches.check_name(self._file)
+        begin = time.monotonic()
         while not self._file.seal(_segment_of_keys, label):
+            if time.monotonic() - begin > _SEAL_WAIT_S:
+                raise WaitTimeoutError(errno.ETIMEDOUT, "another process has begun to seal the cache", self._file.path)
             time.sleep(_SEAL_DELAY_S)
-        segment, _ = named_segments.open_leased(self._file.path)
+        segment = named_caches.open_sealed(self._file)
         segment.reader = trust.Reader(trusted=False, arrays=self._arguments[6])
         store: RecordList[Any] | RecordDict[Any, Any] = registry.container_of(registry.announce(segment))
         return store
@@ -398,7 +417,7 @@ class Cache:
         )
         if 100 * hits >= hits + misses:
             return
-        if self._file.sealed:
+        if not self._file.stores:
             reason = "it was sealed before their values were stored"
         elif refused > misses // 2:
             reason = "most values cannot be stored"

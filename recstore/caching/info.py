@@ -22,7 +22,7 @@ class CacheUse:
         hits, misses: lookups that found a value, and lookups that did not.
         stored: values that it has stored.
         lost: values that another process stored first.
-        full: values for which there was no space.
+        full: values for which there was no space, or that came after `seal`.
         refused: values that cannot be stored.
     """
 
@@ -52,7 +52,7 @@ class CacheInfo:
         name, fingerprint, path: the name, the fingerprint and the file of the cache.
         slots: the number of int keys; None for other keys.
         filled: the number of values.
-        nbytes: the bytes of the values.
+        nbytes: the bytes of the values and, in a sealed cache, of its index.
         table_bytes: the bytes of the table that locates the values.
         limit: the most bytes of values.
         processes: a CacheUse for each process that has used the cache, up to 512.

@@ -387,7 +387,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         self._require()
         selection, indexes = self.selection, saved_indexes.indexes_of(index_by, group_by)
         segment = selection.segment if self.projection is None and not selection.describe() else None
-        if segment is not None and not segment.is_mapping:
+        if segment is not None and not segment.is_mapping and not segment.in_cache:
             saving.write_segment(segment, path, indexes)
         else:
             saving.save_records(self, path, indexes)

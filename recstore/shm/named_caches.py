@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from recstore._core.native import CacheFile
+    from recstore._core.native import CacheFile, Segment
     from recstore._types import Path
 
 _DELAY_S = 0.001
@@ -107,6 +107,32 @@ def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
     if file.kept:
         with contextlib.suppress(FileNotFoundError):  # names.remove() has removed the file
             os.utime(file.path)
+
+
+def check_name(file: CacheFile) -> None:
+    """Raises SegmentNotFoundError unless the path of an open cache still leads to its file."""
+    try:
+        status = os.lstat(file.path)
+    except FileNotFoundError:
+        raise _removed(file) from None
+    if (status.st_dev, status.st_ino) != file.identity:
+        raise _removed(file)
+
+
+def _removed(file: CacheFile) -> SegmentNotFoundError:
+    return SegmentNotFoundError(
+        errno.ENOENT, "the cache has been removed, and its users keep a file without a name", file.path
+    )
+
+
+def open_sealed(file: CacheFile) -> Segment:
+    """The segment in the file of a sealed cache, with a lease. Raises the errors of named_segments.open_leased."""
+    segment, _ = named_segments.open_leased(file.path)
+    if segment.identity != file.identity:
+        segment.disown()
+        segment.close()
+        raise _removed(file)
+    return segment
 
 
 def facts(path: str) -> dict[str, Any] | None:

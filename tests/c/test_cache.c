@@ -485,6 +485,7 @@ TEST(test_numbers_of_the_header) {
         {"limit", 24, ((uint64_t)1 << 43) + 1, RS_E_FMT_VALUE},
         {"all bits of limit", 24, UINT64_MAX, RS_E_FMT_VALUE},
         {"segment", 72, 0, RS_E_FMT_VALUE},
+        {"segment and one", 72, (1 << 17) + 1, RS_E_FMT_VALUE},
         {"label", 64, RS_CACHE_LABEL_MOST + 1, RS_E_FMT_VALUE},
         {"all bits of label", 64, UINT32_MAX, RS_E_FMT_VALUE},
     };
@@ -548,8 +549,9 @@ static rs_status seal_all(uint64_t n) {
     for (uint64_t i = 0; i < n && found; i++) {
         CHECK_OK(rs_cache_scan(&cache, &position, &found, &values[i], &err), &err);
     }
-    rs_cache_set_state(&cache, RS_CACHE_CLOSED);
-    return rs_cache_seal(&cache, &arena, values, n, rs_slice_of(NULL, 0), rs_slice_of(label, sizeof label), 1, &err);
+    rs_cache_set_state(&cache, RS_CACHE_SEALING);
+    return rs_cache_seal(&cache, &arena, values, n, rs_slice_of(NULL, 0), rs_slice_of(label, sizeof label), 1, NULL,
+                         &err);
 }
 
 TEST(test_a_sealed_cache_is_a_segment) {
@@ -560,7 +562,7 @@ TEST(test_a_sealed_cache_is_a_segment) {
     REQUIRE_OK(begin(N_SEALED, LIMIT), &err);
     for (uint64_t n = N_SEALED; n-- > 0;) CHECK(put_str(n) == RS_CACHE_STORED);
     CHECK_OK(rs_cache_try_lock_seal(&cache, &arena, &locked, &err), &err);
-    CHECK(locked && rs_cache_get_state(&cache) == RS_CACHE_OPEN);
+    CHECK(locked && rs_cache_get_state(&cache) == RS_CACHE_STORING);
     REQUIRE_OK(seal_all(N_SEALED), &err);
     CHECK(rs_cache_get_state(&cache) == RS_CACHE_SEALED && put_str(3) == RS_CACHE_FULL);
     REQUIRE_OK(rs_segment_open_path(&segment, at("cache"), true, &err), &err);
@@ -573,8 +575,16 @@ TEST(test_a_sealed_cache_is_a_segment) {
     }
     rs_store_close(&store);
     rs_segment_close(&segment);
-    CHECK(ftruncate(cache.fd, (off_t)cache.layout.segment) == 0);
+    const uint64_t segment_at = cache.layout.segment;
+    CHECK(ftruncate(cache.fd, (off_t)segment_at) == 0);
     CHECK_CODE(rs_segment_open_path(&segment, at("cache"), true, &err), RS_E_FMT_TRUNCATED, &err);
+    const uint64_t wrong[] = {segment_at + 64, segment_at - 1, UINT64_MAX};
+    EACH (i, wrong) {
+        uint8_t bytes[8];
+        rs_store_u64(bytes, wrong[i]);
+        write_at(72, bytes, 8);
+        CHECK_CODE(rs_segment_open_path(&segment, at("cache"), true, &err), RS_E_FMT_VALUE, &err);
+    }
     end();
 }
 
@@ -586,7 +596,8 @@ TEST(test_damaged_values_are_not_sealed) {
     CHECK_CODE(seal_all(1), RS_E_FMT_TRUNCATED, &err);
     write_at(cache.layout.table_end + HEAD, &bytes_after_it, 1);
     CHECK_CODE(seal_all(1), RS_E_FMT_TRAILING, &err);
-    CHECK(rs_cache_get_state(&cache) == RS_CACHE_CLOSED);
+    CHECK(rs_cache_get_state(&cache) == RS_CACHE_SEALING);
+    CHECK(put_str(0) == RS_CACHE_EXISTS && rs_cache_get_state(&cache) == RS_CACHE_STORING);
     end();
 }
 

@@ -20,10 +20,10 @@ def main(arguments=None):
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--check", action="store_true", help="make the deep check before anything is printed")
     options = parser.parse_args(arguments)
-    data = reader.segment_in(options.file.read_bytes())
-    is_mapping = struct.unpack_from("<I", data.ljust(CONTENT + 4, b"\0"), CONTENT)[0] == reader.MAPPING
-    module = mapping if is_mapping else reader
     try:
+        data = reader.segment_in(options.file.read_bytes())
+        is_mapping = struct.unpack_from("<I", data.ljust(CONTENT + 4, b"\0"), CONTENT)[0] == reader.MAPPING
+        module = mapping if is_mapping else reader
         records = module.check(data) if options.check else module.read(data)
     except reader.FormatError as error:
         return f"{options.file}: {error}"

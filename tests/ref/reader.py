@@ -451,9 +451,16 @@ def deep_recursion():
         sys.setrecursionlimit(limit)
 
 
-def segment_in(file):
+def segment_in(file):  # 50
     """The segment in the bytes of a file, which may be a sealed cache."""
-    return file[struct.unpack_from("<Q", file, CACHE_SEGMENT)[0] :] if file[:8] == CACHE_MAGIC else file  # 50
+    if len(file) < CACHE_SEGMENT + 8 or file[:8] != CACHE_MAGIC:
+        return file
+    start = struct.unpack_from("<Q", file, CACHE_SEGMENT)[0]
+    if start % 65536:
+        fail("VALUE", CACHE_SEGMENT, f"a segment at {start}")
+    if start >= len(file):
+        fail("TRUNCATED", CACHE_SEGMENT, f"a segment at {start} of {len(file)} bytes")
+    return file[start:]
 
 
 def read(data):

@@ -53,12 +53,14 @@ cdef extern from "recstore.h" nogil:
     rs_cache_process *rs_cache_claim_row(const rs_cache *self, uint64_t pid, uint64_t start_time)
     rs_status rs_cache_check(const rs_cache *self, const rs_cache_value *value, rs_error *err)
     ctypedef enum rs_cache_state:
-        RS_CACHE_OPEN, RS_CACHE_CLOSED, RS_CACHE_SEALED
+        RS_CACHE_STORING, RS_CACHE_SEALING, RS_CACHE_SEALED
     void rs_cache_set_state(const rs_cache *self, rs_cache_state state)
     rs_cache_state rs_cache_get_state(const rs_cache *self)
     rs_status rs_cache_try_lock_seal(const rs_cache *self, const rs_cache_arena *arena, rs_bool *locked, rs_error *err)
+    void rs_cache_unlock_seal(const rs_cache *self, const rs_cache_arena *arena)
     rs_status rs_cache_seal(const rs_cache *self, rs_cache_arena *arena, const rs_cache_value *values,
-                            uint64_t n_values, rs_slice keys, rs_slice label, uint64_t n_pairs, rs_error *err)
+                            uint64_t n_values, rs_slice keys, rs_slice label, uint64_t n_pairs, rs_watch *watch,
+                            rs_error *err)
 
 
 # The counters of a process, in order: hits, misses, values stored, values that another writer stored first, values that
@@ -82,7 +84,8 @@ cdef class CacheArena:
 
 
 cdef class CacheBatch:
-    """The values of some keys, for a `with` statement. Within the statement, closing the cache raises BusyError."""
+    """The values of some keys. Closing the cache raises BusyError until the batch is released, as at the end of a
+    `with` statement."""
 
     cdef CacheFile file
     cdef rs_cache_value *values  # the values of `hits`, in order
@@ -579,75 +582,110 @@ cdef class CacheFile(Owner):
     # ---- Sealing ----
 
     @property
-    def sealed(self):
-        """Whether the cache stores no more values."""
+    def identity(self):
+        """`(device, inode)` of the file."""
+        return self.core.identity.device, self.core.identity.inode
+
+    @property
+    def stores(self):
+        """Whether the cache stores values: no process seals it or has sealed it."""
         self.enter()
         try:
-            return rs_cache_get_state(&self.core) != RS_CACHE_OPEN
+            return rs_cache_get_state(&self.core) == RS_CACHE_STORING
         finally:
             self.leave()
 
     def seal(self, keys_segment, label):
         """Makes the file a segment of its values, unless it is one, and ends storing. Returns False while another
         process does so. `keys_segment` makes the Segment of a mapping with a list of keys; `label` is from
-        Label.pack. Raises OutOfSpaceError and CorruptError."""
+        Label.pack. Raises OutOfSpaceError, CorruptError, UntrustedError, and OSError on a system without locks on
+        ranges of a file."""
         cdef rs_error err
-        cdef rs_bool locked
+        cdef rs_bool locked = False
         cdef CacheBatch batch = CacheBatch.__new__(CacheBatch)
-        arena = CacheArena.__new__(CacheArena)
+        cdef CacheArena arena = CacheArena.__new__(CacheArena)
         self.enter()
+        count_up(&self.leases, 1)
+        batch.file = self
         try:
-            check_path(rs_cache_open_arena(&self.core, &(<CacheArena>arena).core, &err), &err, self.path)
-            check_path(rs_cache_try_lock_seal(&self.core, &(<CacheArena>arena).core, &locked, &err), &err, self.path)
+            check_path(rs_cache_open_arena(&self.core, &arena.core, &err), &err, self.path)
+            if rs_cache_get_state(&self.core) == RS_CACHE_SEALED:
+                return True
+            check_path(rs_cache_try_lock_seal(&self.core, &arena.core, &locked, &err), &err, self.path)
             if not locked:
                 return False
             if rs_cache_get_state(&self.core) == RS_CACHE_SEALED:
                 return True
-            rs_cache_set_state(&self.core, RS_CACHE_CLOSED)
+            rs_cache_set_state(&self.core, RS_CACHE_SEALING)
             try:
-                self.take_all(batch)
-                self.write_segment(batch, arena, keys_segment, label)
-            except BaseException:
-                rs_cache_set_state(&self.core, RS_CACHE_OPEN)
-                raise
+                keys = self.take_all(batch)
+                self.write_segment(batch, arena, None if keys is None else keys_segment(keys), label)
+            finally:
+                if rs_cache_get_state(&self.core) != RS_CACHE_SEALED:
+                    rs_cache_set_state(&self.core, RS_CACHE_STORING)
             return True
         finally:
+            if locked:
+                rs_cache_unlock_seal(&self.core, &arena.core)
+            batch.release()
             self.leave()
 
-    cdef int take_all(self, CacheBatch batch) except -1:
-        """Fills a new batch with all values, in the order of the table."""
+    cdef list take_all(self, CacheBatch batch):
+        """Fills an empty batch with all values. Returns the keys in this order; None for the slots in order."""
         cdef rs_error err
-        cdef rs_bool found = True
-        cdef uint64_t position = 0, n = rs_cache_count(&self.core, &position)
-        position = 0
+        cdef rs_bool found
+        cdef uint64_t table_bytes, position = 0, n = rs_cache_count(&self.core, &table_bytes)
+        keys = [] if self.core.layout.slots == 0 else None
         batch.values = <rs_cache_value *>calloc(n or 1, sizeof(rs_cache_value))
         if batch.values == NULL:
             raise MemoryError
         while <uint64_t>batch.n < n:
-            check_path(rs_cache_scan(&self.core, &position, &found, &batch.values[batch.n], &err), &err, self.path)
-            if not found:
-                break
-            if self.checks:
-                check_path(rs_cache_check(&self.core, &batch.values[batch.n], &err), &err, self.path)
+            key = batch.n
+            if keys is not None:
+                check_path(rs_cache_scan(&self.core, &position, &found, &batch.values[batch.n], &err), &err, self.path)
+                if not found:
+                    break
+                key = self.key_of(&batch.values[batch.n])
+                keys.append(key)
+            self.take_value(key, &batch.values[batch.n])
             batch.n += 1
-        return 0
+            PyErr_CheckSignals()
+        return keys
 
-    cdef int write_segment(self, CacheBatch batch, CacheArena arena, keys_segment, label) except -1:
+    cdef int take_value(self, object key, rs_cache_value *value) except -1:
+        """Finds the value of a key, and checks it. With hashed keys, it must be `value`."""
         cdef rs_error err
         cdef rs_status status
-        cdef Py_ssize_t i
-        cdef Segment segment
-        cdef rs_slice keys = rs_slice_of(NULL, 0), label_bytes
-        cdef uint64_t n_pairs
-        n_pairs, packed = label
-        label_bytes = rs_slice_of(PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed))
-        if self.core.layout.slots == 0:
-            segment = keys_segment([self.key_of(&batch.values[i]) for i in range(batch.n)])
-            keys = rs_slice_of(segment.seg.data, segment.store.header.segment_size)
-        with nogil:
-            status = rs_cache_seal(&self.core, &arena.core, batch.values, batch.n, keys, label_bytes, n_pairs, &err)
-        check_path(status, &err, self.path)
+        cdef const uint8_t *body = value.body.ptr
+        try:
+            if not self.find(key, value) or body != NULL and value.body.ptr != body:
+                raise errors.CorruptError("the key does not lead to it", filename=self.path)
+            with nogil:
+                status = rs_cache_check(&self.core, value, &err)
+            check_path(status, &err, self.path)
+        except errors.CorruptError as error:
+            error.args = (f"the value of the key {key!r:.80} is damaged: {error.args[0]}; `recstore rm` removes the "
+                          "cache",)
+            raise
         return 0
+
+    cdef int write_segment(self, CacheBatch batch, CacheArena arena, Segment keys_segment, tuple label) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        cdef rs_slice keys = rs_slice_of(NULL, 0), label_bytes
+        cdef uint64_t n_pairs = label[0]
+        cdef rs_watch watch
+        packed = label[1]
+        label_bytes = rs_slice_of(PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed))
+        if keys_segment is not None:
+            keys = rs_slice_of(keys_segment.seg.data, keys_segment.store.header.segment_size)
+        watch.stopped, watch.arg, watch.work = is_interrupted, PyThreadState_Get(), 0
+        with nogil:
+            status = rs_cache_seal(&self.core, &arena.core, batch.values, batch.n, keys, label_bytes, n_pairs, &watch,
+                                   &err)
+        if status == RS_E_STATE_STOPPED:
+            raise_what_is_set()
+        return check_path(status, &err, self.path)
 
 
 cdef int refuse_unregistered(object writer) except -1:

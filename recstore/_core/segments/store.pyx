@@ -166,6 +166,11 @@ cdef class Segment(Owner):
         return self.seg.identity.device, self.seg.identity.inode
 
     @property
+    def in_cache(self):
+        """Whether the segment is in the file of a sealed cache, among unused bytes."""
+        return self.seg.start_bytes != 0
+
+    @property
     def sealed(self):
         with cython.critical_section(self):
             return self.open_ and rs_os_is_sealed(self.seg.fd)

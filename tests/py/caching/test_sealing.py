@@ -1,10 +1,13 @@
 """Cache.seal: the values of a cache as a store over the same bytes."""
 
+import dataclasses
+import decimal
 import itertools
 import os
 import pathlib
 import random
 import signal
+import struct
 import threading
 
 import numpy as np
@@ -16,7 +19,7 @@ from waiting import in_child
 
 import recstore
 from recstore.caching import cache as caching
-from recstore.errors import BusyError, CorruptError, Error
+from recstore.errors import BusyError, CorruptError, Error, SegmentNotFoundError
 
 _numbers = itertools.count()
 KEYS = [
@@ -71,6 +74,18 @@ def test_a_list(name):
         assert sealed.field("n").to_numpy().tolist() == [*range(100)] and same(sealed[::-1][4], 95)
         sealed.segments[0].verify(None)
         assert all(same(record, n) for n, record in enumerate(independent(cache._file.path)))
+
+
+def test_writers_with_arenas_of_their_own(name):
+    """A later arena has values while an earlier one has space."""
+    with recstore.cache(name, limit="64MB", slots=40) as cache:
+        for first in range(0, 40, 10):
+            in_child(lambda first=first: [cache.put(n, value(n)) for n in range(first, first + 5)])
+            for n in range(first + 5, first + 10):
+                cache.put(n, value(n))
+        with cache.seal() as sealed:
+            assert all(same(record, n) for n, record in enumerate(sealed))
+            sealed.segments[0].verify(None)
 
 
 def test_a_dict_has_keys_of_every_kind(name):
@@ -176,9 +191,9 @@ def test_a_process_that_ends_while_it_seals(name, monkeypatch):
 
         with pytest.raises(EOFError):
             in_child(seal_and_end)
-        assert not cache.put("b", 2)
+        assert not cache._file.stores and cache.put("b", 2) and cache._file.stores
         with cache.seal() as sealed:
-            assert sealed == {"a": 1}
+            assert sealed.to_dict() == {"a": 1, "b": 2}
 
 
 def test_after_an_error_the_cache_stores_on(name, monkeypatch):
@@ -199,26 +214,107 @@ def test_after_an_error_the_cache_stores_on(name, monkeypatch):
 FULL_DISK = """
 import recstore
 from recstore.errors import OutOfSpaceError
-with recstore.cache("full", limit="1GB", slots=150_000) as cache:
+with recstore.cache("full", limit="1GB", slots=150_001) as cache:
     cache.warm(range(150_000), str)
-    try:
-        cache.seal()
-    except OutOfSpaceError:
-        print(cache.get(7), cache._file.sealed)
+    used = cache.info().nbytes
+    for _ in range(3):
+        try:
+            cache.put(150_000, "last")
+            cache.seal()
+        except OutOfSpaceError:
+            print(cache.get(7), cache._file.stores, cache.info().nbytes - used < 1000)
 """
 
 
 def test_a_full_disk(tmp_path):
     environment = {**os.environ, "RECSTORE_DIR": str(tmp_path)}
-    assert mounts.run_with_tmpfs("size=20m", tmp_path, "-c", FULL_DISK, env=environment) == ["7 False"]
+    assert mounts.run_with_tmpfs("size=20m", tmp_path, "-c", FULL_DISK, env=environment) == ["7 True True"] * 3
+
+
+def test_a_cache_that_was_removed(name):
+    with recstore.cache(name, limit="1MB") as cache:
+        cache.put("a", "mine")
+        recstore.names.remove(name)
+        for _ in range(2):
+            with pytest.raises(SegmentNotFoundError, match="has been removed"):
+                cache.seal()
+            assert cache.put("b", 1) or "b" in cache
+            other = recstore.cache(name, limit="1MB")  # its file has the path of the removed one
+        other.close()
+
+
+def test_a_fork_does_not_keep_the_lock(name, monkeypatch):
+    """A child that is forked while another thread seals inherits the descriptor with the lock."""
+    make, children = caching._segment_of_keys, []
+
+    def fork_and_make(keys):
+        children.append(os.fork())
+        if not children[-1]:
+            signal.pause()
+        return make(keys)
+
+    monkeypatch.setattr(caching, "_segment_of_keys", fork_and_make)
+    with recstore.cache(name, limit="1MB") as cache:
+        cache.put("a", 1)
+        try:
+            cache.seal().close()
+            cache.seal().close()
+        finally:
+            os.kill(children[0], signal.SIGKILL)
+            os.waitpid(children[0], 0)
+
+
+def test_a_slot_that_leads_to_another_value(name):
+    with recstore.cache(name, limit="1MB", slots=4) as cache:
+        for i in range(4):
+            cache.put(i, f"value {i}")
+        with open(cache._file.path, "r+b") as file:
+            (segment,) = struct.unpack("<Q", os.pread(file.fileno(), 8, 72))
+            table = segment - 65536  # one level of four slots
+            os.pwrite(file.fileno(), os.pread(file.fileno(), 8, table + 8), table)
+        with pytest.raises(CorruptError, match="the value of the key 0 is damaged"):
+            cache.seal()
+        assert cache._file.stores
+
+
+@pytest.mark.parametrize("there", [b"key-aaaa", b"value aaaa"])
+def test_changed_bytes_of_a_value_on_a_disk(name, tmp_path, there):
+    with recstore.cache(name, limit="1MB", dir=tmp_path) as cache:
+        cache.put("key-aaaa", "value aaaa")
+        cache.put("key-bbbb", "value bbbb")
+        data = pathlib.Path(cache._file.path).read_bytes()
+        with open(cache._file.path, "r+b") as file:
+            file.seek(data.index(there))
+            file.write(there.replace(b"a", b"b"))
+        with pytest.raises(CorruptError, match="is damaged.*recstore rm"):
+            cache.seal()
+
+
+def test_a_value_of_an_unregistered_class_is_a_record(name):
+    with recstore.cache(name, limit="1MB") as cache:
+        cache.put("a", decimal.Decimal("1.5"))
+        in_child(lambda: put_point(cache))
+        with cache.seal() as sealed:
+            assert sealed["a"] == decimal.Decimal("1.5") and type(sealed["point"]) is recstore.Record
+
+
+def put_point(cache):
+    @recstore.register
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+    assert cache.put("point", Point(3))
 
 
 def test_changed_bytes_never_end_a_process(name, tmp_path):
     path = str(tmp_path / "sealed")
-    with filled(name, 30, dir=tmp_path) as cache:
+    with recstore.cache(name, limit="8MB", dir=tmp_path) as cache:
+        for n in range(30):
+            cache.put(n, value(n))
         cache.seal().close()
         data = pathlib.Path(cache._file.path).read_bytes()
-        begin = len(data) - 300_000
+    begin = len(data) - 60_000
 
     def count_faults(seed):
         chance, faults = random.Random(seed), 0
@@ -230,7 +326,7 @@ def test_changed_bytes_never_end_a_process(name, tmp_path):
                 file.write(changed)
             try:
                 with recstore.open(path) as opened:
-                    faults += not all(same(record, n) for n, record in enumerate(opened))
+                    faults += not all(same(opened[n], n) for n in range(30))
             except (Error, ValueError, TypeError, KeyError, OSError, MemoryError):
                 faults += 1
         return faults
