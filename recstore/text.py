@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _UNITS = ("kB", "MB", "GB", "TB")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def size_text(size: float | None) -> str:
@@ -60,6 +61,25 @@ def duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def seconds_in(duration: object) -> float | None:
+    """The seconds of a number, or of text such as "30" or "2h" (s, m, h, d, w). None for anything else, and for numbers
+    below 0 or above 10^10.
+
+    >>> seconds_in(7), seconds_in("2h"), seconds_in("0.5"), seconds_in("soon")
+    (7.0, 7200.0, 0.5, None)
+    """
+    unit = 1
+    if isinstance(duration, str) and duration[-1:] in _SECONDS:
+        duration, unit = duration[:-1], _SECONDS[duration[-1]]
+    if not isinstance(duration, (int, float, str)):
+        return None
+    try:
+        number = float(duration) * unit
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e10 else None
 
 
 def table(rows: Sequence[Sequence[str]], sides: str) -> str:

@@ -20,6 +20,7 @@ from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
 from recstore.shm import file_backing, folders, process_identity, wire
 from recstore.shm.folders import PREFIX
+from recstore.text import seconds_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,27 +217,19 @@ def maker() -> dict[str, str]:
     }
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
 def seconds(keep: bool | float | str | None) -> float | str | None:
     """The argument `keep` in seconds; None for False or None, FOR_EVER for True."""
     if keep is False or keep is None:
         return None
     if keep is True:
         return FOR_EVER
-    number: float | None = keep if isinstance(keep, (int, float)) else None
-    if isinstance(keep, str) and keep[-1:] in _UNITS:
-        try:
-            number = float(keep[:-1]) * _UNITS[keep[-1]]
-        except ValueError:
-            number = None
-    if number is None or not 0 < number < 1e10:
+    number = seconds_in(keep)
+    if not number:
         raise ValueError(
             'keep must be True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not '
             f"{keep!r:.80}"
         )
-    return float(number)
+    return number
 
 
 class Target:
