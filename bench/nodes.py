@@ -74,14 +74,13 @@ def program(settings):
 
 def start(server, url, folder, nodes):
     """Starts all ranks of all nodes at once, waits for them, and returns their results."""
-    options = {name: value for name, value in server.options.items() if name != "retry_config"}
     processes = []
     for rank in range(nodes * RANKS):
         cache = os.path.join(folder, f"{nodes}nodes", str(rank // RANKS))
         os.makedirs(cache, mode=0o700, exist_ok=True)
         settings = {
             "url": url,
-            "options": options,
+            "options": server.options,
             "cache": cache,
             "rank": rank,
             "ranks": nodes * RANKS,

@@ -62,8 +62,8 @@ def open(
             Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do nothing.
         limit: the most bytes in the cache, such as "500GiB". The least recently used shards are removed.
         lazy: fetch each shard when its first record is read, instead of all of them now.
-        options: for a URL, a dict of arguments of obstore or fsspec, in addition to the environment: for S3
-            ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``. Handles do not contain this dict.
+        options: for a URL, a dict of arguments of obstore or fsspec, besides the environment: for S3 ``endpoint``,
+            ``region``, ``access_key_id``, ``secret_access_key``, and the ``patience`` ("5m"). Handles do not have them.
 
     Raises SegmentNotFoundError, CorruptError, VersionError and OSError, with the path as ``filename``; for a set also
     RemoteError and OutOfSpaceError. Reading a pickled value that is not allowed raises UntrustedError. A worker process

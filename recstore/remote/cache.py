@@ -39,7 +39,7 @@ LOCK, PART = ".lock", ".part"
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
 _TRIES = 20  # attempts to open a file that other processes keep evicting
 _PATIENCE = 60.0  # seconds to wait for room without any progress
-_FIRST_LOG, _LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
+FIRST_LOG, LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
 
 
 class Wait:
@@ -47,12 +47,12 @@ class Wait:
 
     def __init__(self, target: str, activity: str = "is fetching") -> None:
         self.target, self.activity = target, activity
-        self.begin, self.next, self.delay = time.monotonic(), _FIRST_LOG, _FIRST_DELAY
+        self.begin, self.next, self.delay = time.monotonic(), FIRST_LOG, _FIRST_DELAY
 
     def pause(self) -> None:
         seconds = time.monotonic() - self.begin
         if seconds >= self.next:
-            self.next += _LOG_INTERVAL
+            self.next += LOG_INTERVAL
             logging.getLogger("recstore").warning(
                 "waiting for %s, which another process on this machine %s: %.0f s so far",
                 self.target,
@@ -199,13 +199,15 @@ class Cache:
 
     # ---- Fetching ----
 
-    def new_part(self, name: str, nbytes: int | None, max_bytes: int | None = None) -> Part:
+    def new_part(self, name: str, nbytes: int | None, max_bytes: int | None = None, patience: float = 0.0) -> Part:
         """Makes room for a new Part and returns it. For a shard file or filter, the caller holds the lock of the name.
-        If `nbytes` is None, `max_bytes` is the maximum size. Raises OutOfSpaceError."""
+        If `nbytes` is None, `max_bytes` is the maximum size. `patience` is the time in seconds for which other
+        downloads may wait for the store. Raises OutOfSpaceError."""
         if self.limit is None:
             return Part(self, name, nbytes, max_bytes)
         needed = nbytes or max_bytes or 0
-        end, may_change, before = time.monotonic() + _PATIENCE, needed <= self.limit, None
+        patience += _PATIENCE
+        end, may_change, before = time.monotonic() + patience, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
             with _locked(self.path("room" + LOCK)):
@@ -213,7 +215,7 @@ class Cache:
                 if lacking <= 0:
                     return Part(self, name, nbytes, max_bytes)
             if parts != before:  # other downloads make progress
-                before, end = parts, time.monotonic() + _PATIENCE
+                before, end = parts, time.monotonic() + patience
             wait.pause()  # the files that other processes are fetching can be evicted when they are complete
         raise OutOfSpaceError(
             errno.ENOSPC,

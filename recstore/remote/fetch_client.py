@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
 import os
 import pickle
 import select
@@ -231,7 +232,9 @@ class Helper:
             if not data:
                 self._raise_died(process)
             for request, error, result in messages.add(data):
-                if error == fetch_process.PIECE:
+                if error == fetch_process.LOG:
+                    logging.getLogger("recstore").warning("%s", result)
+                elif error == fetch_process.PIECE:
                     if request == number and file is not None:
                         append(file, result)
                 elif request in self._replies:  # else the requesting thread was interrupted

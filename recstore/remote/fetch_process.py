@@ -11,15 +11,16 @@ limit), arguments)`. The storage is a nested pickle. Requests without a cache ha
 
 A pair is `(name, size in bytes)`, or `(name, None, maximum size)` if the size is unknown.
 
-The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. The
-process removes unfinished files and ends when a pipe to its parent is closed, when its parent changes, or when it is
-idle for a while.
+The answer is `(number, None, result)` or `(number, error, None)`, and a piece is `(number, "piece", bytes)`. A warning
+for the log of the parent is `(None, "log", text)`. The process removes unfinished files and ends when a pipe to its
+parent is closed, when its parent changes, or when it is idle for a while.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import pickle
 import select
@@ -32,6 +33,7 @@ from types import SimpleNamespace
 from recstore._core import native
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
 from recstore.remote import cache, key_filters, names
+from recstore.remote.storage import TRIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +46,8 @@ if TYPE_CHECKING:
     Target: TypeAlias = tuple[bytes, str | None, int | None]  # the pickled storage, the cache folder, its limit
 
 THREADS = 8
-TRIES = 3  # downloads of an object whose bytes do not match its name
 IDLE = 20.0  # seconds
-PIECE = "piece"
+PIECE, LOG = "piece", "log"
 
 
 # ---- One object ----
@@ -89,7 +90,7 @@ class Fetching:
 
     def _try(self, name: str, nbytes: int | None, max_bytes: int | None) -> str | None:
         """Fetches an object. Returns a description of its fault, or None if it is intact."""
-        with self.cache.new_part(name, nbytes, max_bytes) as part:
+        with self.cache.new_part(name, nbytes, max_bytes, self.storage.patience) as part:
             self.parts.add(part)
             try:
                 self.storage.read_into(name, part)
@@ -289,6 +290,11 @@ def main() -> None:
         except OSError:
             server.end()
 
+    def log(record: logging.LogRecord) -> bool:
+        send(None, LOG, record.getMessage())
+        return False  # the parent decides where it goes
+
+    logging.getLogger("recstore").addFilter(log)
     server = Server(send)
     while True:
         ready, _, _ = select.select([requests_fd], [], [], 1.0)

@@ -36,6 +36,11 @@ class FsspecStorage(Storage):
 
     _system: tuple[Any, str] | None = None  # the file system and the folder in it
 
+    def __init__(self, url: str, options: Options = None) -> None:
+        if "patience" in (options or {}):
+            raise ValueError(f"{url}: fsspec has no patience: leave it out, and use the options of its file system")
+        super().__init__(url, options)
+
     def __reduce__(self) -> tuple[type, tuple[str, Options]]:
         return FsspecStorage, (self.url, self.options)
 

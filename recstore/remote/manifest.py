@@ -28,7 +28,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
-from recstore.remote.storage import MOST_READ
+from recstore.remote.storage import MOST_READ, TRIES
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -276,16 +276,21 @@ def existing(storage: Storage) -> int:
 def load(storage: Storage, number: int) -> Manifest:
     """The manifest of this number. Raises SegmentNotFoundError, CorruptError, VersionError and RemoteError."""
     where = storage.of(name_of(number))
-    try:
-        data = storage.read(name_of(number))
-    except SegmentNotFoundError:
-        raise SegmentNotFoundError(
-            errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
-        ) from None
-    manifest = Manifest.parse(data, where)
-    if manifest.number != number:
-        raise CorruptError(f"the manifest says that it is number {manifest.number}", filename=where)
-    return manifest
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            manifest = Manifest.parse(storage.read(name_of(number)), where)
+            if manifest.number != number:
+                raise CorruptError(f"the manifest says that it is number {manifest.number}", filename=where)
+            return manifest
+        except SegmentNotFoundError:
+            raise SegmentNotFoundError(
+                errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
+            ) from None
+        except (CorruptError, VersionError):  # the network may have damaged it
+            if tries == TRIES:
+                raise
 
 
 def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base: int | None = None) -> Manifest:

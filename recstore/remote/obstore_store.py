@@ -6,20 +6,26 @@ fetch_process.py, for its requests.
 
 Objects up to 1 GiB are put in one request, because the parts of a killed upload would stay in the bucket, invisible in
 a listing. A broken GET resumes after the last received byte.
+
+`_do` alone repeats requests, with growing random pauses, while a failure may heal; obstore repeats only the parts of an
+upload. Every operation here can be repeated, also one that changed the store before its answer was lost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
+import random
 import re
 import time
 import weakref
 
-from recstore.errors import Error, RemoteError, SegmentNotFoundError
+from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
+from recstore.remote import cache
 from recstore.remote.fetch_client import fork_safe
-from recstore.remote.storage import Storage, absent, append, without_secrets
+from recstore.remote.storage import Storage, absent, append, patience, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +35,14 @@ if TYPE_CHECKING:
     from recstore.remote.storage import Data, File, Listed, Options, Source
 
     _T = TypeVar("_T")
-    _Purpose = Literal["get", "put"]
+    _Purpose = Literal["get", "put", "parts"]
     _Mode = Literal["create", "overwrite"]
 
 _PART = 1 << 30  # a larger object is put in parts; S3 accepts 5 GB in one request
 _PIECE = 1 << 16  # small, because an incomplete piece is lost when the connection breaks
-_TRIES = 6  # requests in a row without progress
+_MOST_LISTED = 1000  # entries of a listing in one answer of S3
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; a pause is a random part of these
+_random = random.SystemRandom()  # random.random would change what the program draws, and forks would draw the same
 
 _storages: weakref.WeakSet[ObjectStorage] = weakref.WeakSet()
 
@@ -54,6 +62,7 @@ class ObjectStorage(Storage):
 
     def __init__(self, url: str, options: Options = None) -> None:
         super().__init__(url, options)
+        self.patience, self._next_log, self._has_answered = patience(options), 0.0, False
         self._clients: dict[_Purpose, Any] = {}
         _storages.add(self)
 
@@ -71,114 +80,91 @@ class ObjectStorage(Storage):
             except BaseException as error:
                 if type(error).__name__ != "PanicException":  # a subclass of BaseException
                     raise
-                raise ValueError(f"obstore does not know these options= for {self.url}: {error}") from None
+                text = without_secrets(str(error), self.options)
+                remedy = _REMEDIES["UnknownConfigurationKeyError"]
+                raise RemoteError(f"cannot use {self.url}: {remedy} ({text:.400})", url=self.url) from None
         return client
 
-    def _do(self, verb: str, name: str | None, act: Callable[[Any, Any], _T], purpose: _Purpose = "get") -> _T:
-        """Returns `act(obstore, client)`. Turns its exceptions into the errors of Storage. If the credentials may
-        have expired, reads them again from the environment or the provider in the options, and tries once more."""
+    def _do(
+        self,
+        verb: str,
+        name: str | None,
+        act: Callable[[Any, Any], _T],
+        purpose: _Purpose = "get",
+        progress: Callable[[], object] = lambda: None,
+    ) -> _T:
+        """Returns `act(obstore, client)`. Turns its exceptions into the errors of Storage. Calls it again after a
+        failure that may heal, until `patience` seconds have passed since the first failure and the last change of
+        `progress()`. If the credentials may have expired, reads them again from their source, and tries once more."""
         where = self.url if name is None else self.of(name)
         obstore = _obstore(self.url)
         failures = obstore.exceptions.BaseError, OSError, ValueError
-        again = False
+        wait, are_renewed = _Wait(self), False
         while True:
+            begin = time.monotonic()
             try:
-                return act(obstore, self._client(purpose))
-            except Error:
-                raise
-            except FileNotFoundError as error:
-                raise (absent(where) if purpose == "get" else _explained(error, verb, where, self.options)) from None
-            except TimeoutError:
-                raise  # a signal handler raised it: obstore has its own errors
+                result = act(obstore, self._client(purpose))
+                self._has_answered = True
+                return result
+            except (Error, TimeoutError):
+                raise  # a signal handler raised a TimeoutError: obstore has its own errors
             except failures as error:
-                # A 403 answer to HEAD gives no reason, so it may mean an expired token.
-                if again or not re.search("ExpiredToken|status code: 403", str(error)):
-                    raise _explained(error, verb, where, self.options) from None
-                again = True
+                if isinstance(error, FileNotFoundError) and purpose == "get":
+                    raise absent(where) from None
+                failure, helps = _explained(error, verb, where, self.options)
+            heals = helps == _WAIT or helps == _WAIT_IF_KNOWN and self._has_answered
+            if heals and purpose != "parts":
+                wait.pause(failure, begin, progress())
+                are_renewed = False
+            elif helps == _RENEW and not are_renewed:
                 self._clients.clear()
-
-    @staticmethod
-    def _retried(act: Callable[[], _T]) -> _T:
-        """Returns `act()`, called again after a broken connection. obstore does not repeat a request that changes the
-        store, because it may have taken effect. Ours can be repeated."""
-        tries = 0
-        while True:
-            try:
-                return act()
-            except RemoteError as error:
-                tries += 1
-                if tries == _TRIES or not getattr(error, "transient", False):
-                    raise
-                _pause(tries)
+                are_renewed = True
+            else:
+                raise failure
 
     # ---- Operations ----
 
     @fork_safe
     def read_into(self, name: str, file: File) -> int:
-        fetch, stalls = _Fetch(file), 0
-        while True:
-            before = fetch.done
-            try:
-                self._do("read", name, lambda obstore, client: fetch.run(obstore, client, name))
-                if fetch.done == fetch.size:
-                    return fetch.done
-                error = RemoteError(f"cannot read {self.of(name)}: it ends too early; try again", url=self.of(name))
-            except RemoteError as failure:
-                error = failure
-                if fetch.size is None or fetch.writing:
-                    raise
-            stalls = stalls + 1 if fetch.done == before else 0
-            if stalls == _TRIES:
-                raise error
-            _pause(stalls)
+        fetch = _Fetch(self.of(name), file)
+        self._do("read", name, lambda obstore, client: fetch.run(obstore, client, name), progress=lambda: fetch.done)
+        return fetch.done
 
     @fork_safe
     def write(self, name: str, source: Source) -> None:
-        for turn in range(_TRIES):
-            if self._put(name, source, "overwrite"):
-                return
-            _pause(turn)
-        raise self._never_put(name)
-
-    @fork_safe
-    def create(self, name: str, data: Data) -> bool:
-        for turn in range(_TRIES):
-            if self._retried(lambda: self._put(name, data, "create")):
-                return True
-            try:
-                # If the answer to a successful request was lost, the repeated request finds the name in use.
-                return self.read(name) == bytes(data)
-            except SegmentNotFoundError:
-                _pause(turn)
-        raise self._never_put(name)
-
-    def _never_put(self, name: str) -> RemoteError:
-        return RemoteError(
-            f"cannot write {self.of(name)}: the store keeps saying that another request is writing it; try again",
-            url=self.of(name),
-        )
-
-    def _put(self, name: str, source: Source, mode: _Mode) -> bool:
-        """Writes an object. Returns False if the name exists, or if another request for the name is in progress: S3
-        then answers 409 in either mode, and obstore reports an existing name."""
         if isinstance(source, (bytes, bytearray, memoryview)):
-            return self._put_buffer(name, source, mode)
+            self._put(name, source)
+            return
         import mmap
 
         with open(source, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
-                return self._put_buffer(name, b"", mode)
+                self._put(name, b"")
+                return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                return self._put_buffer(name, content, mode)
+                self._put(name, content)
 
-    def _put_buffer(self, name: str, buffer: Any, mode: _Mode) -> bool:
+    def _put(self, name: str, buffer: Any) -> None:
+        parts = len(buffer) > _PART
+
+        def put(obstore: Any, client: Any) -> None:
+            obstore.put(client, name, buffer, mode="overwrite", use_multipart=parts, chunk_size=64 << 20)
+
+        self._do("write", name, put, "parts" if parts else "put")
+
+    @fork_safe
+    def create(self, name: str, data: Data) -> bool:
         def put(obstore: Any, client: Any) -> bool:
-            parts = len(buffer) > _PART and mode == "overwrite"
             try:
-                obstore.put(client, name, buffer, mode=mode, use_multipart=parts, chunk_size=64 << 20)
-            except obstore.exceptions.AlreadyExistsError:
-                return False
-            return True
+                obstore.put(client, name, data, mode="create", use_multipart=False)
+                return True
+            except obstore.exceptions.AlreadyExistsError as error:
+                try:
+                    # If the answer to a successful request was lost, the repeated request finds the name in use.
+                    found = obstore.get(client, name)
+                    return found.meta["size"] == len(data) and bytes(found.bytes()) == bytes(data)
+                except FileNotFoundError:  # another request for the name is in progress: S3 then answers 409
+                    raise error from None
 
         return self._do("write", name, put, "put")
 
@@ -187,18 +173,38 @@ class ObjectStorage(Storage):
         # obstore treats a prefix as a folder, so list from an offset. The names of shard files, perhaps 100,000, sort
         # before "manifest-", so the listing skips them. Read it to the end: foreign objects may come in between, and
         # not every store lists in order.
-        def scan(obstore: Any, client: Any) -> Sequence[Listed]:
-            return [
-                (item["path"], item["size"], item["last_modified"].timestamp())
-                for chunk in obstore.list(client, offset=prefix or None, chunk_size=1000)
-                for item in chunk
-                if item["path"].startswith(prefix) and "/" not in item["path"] and item["path"][0] != "."
-            ]
+        paths: list[str] = []
+        files: list[Listed] = []
+
+        def scan(obstore: Any, client: Any) -> None:
+            if paths != sorted(paths):  # else a listing that was cut continues after the last path
+                paths.clear()
+                files.clear()
+            for chunk in obstore.list(client, offset=paths[-1] if paths else prefix or None, chunk_size=_MOST_LISTED):
+                for item in chunk:
+                    path = item["path"]
+                    paths.append(path)
+                    if path.startswith(prefix) and "/" not in path and path[0] != ".":
+                        files.append((path, item["size"], item["last_modified"].timestamp()))
+            if len(paths) % _MOST_LISTED == 0:
+                self._require_store(obstore, client)
 
         try:
-            return self._do("list", None, scan)
+            self._do("list", None, scan, progress=lambda: paths == sorted(paths) and len(paths))
         except SegmentNotFoundError:
             return []
+        return files
+
+    @staticmethod
+    def _require_store(obstore: Any, client: Any) -> None:
+        """Raises ConnectionError if something else answers for the store. obstore takes a web page with status 200, as
+        from a proxy, for the end of a listing."""
+        known = obstore.exceptions
+        try:
+            obstore.head(client, f"none-{os.urandom(8).hex()}")
+        except (FileNotFoundError, known.PermissionDeniedError, known.UnauthenticatedError):
+            return
+        raise ConnectionError(_WEB_PAGE)
 
     @fork_safe
     def delete(self, names: Sequence[str]) -> None:
@@ -209,9 +215,7 @@ class ObjectStorage(Storage):
 
     def _delete_some(self, names: Sequence[str]) -> None:
         try:
-            self._retried(
-                lambda: self._do("remove objects of", None, lambda obstore, client: obstore.delete(client, names))
-            )
+            self._do("remove objects of", None, lambda obstore, client: obstore.delete(client, names))
         except SegmentNotFoundError:
             if len(names) > 1:  # some stores refuse the whole request for one missing object
                 for name in names:
@@ -219,38 +223,80 @@ class ObjectStorage(Storage):
 
     @fork_safe
     def size(self, name: str) -> int | None:
+        def head(obstore: Any, client: Any) -> int:
+            found = obstore.head(client, name)
+            if found["e_tag"] is None and not self.url.startswith("http"):  # object stores always give one
+                raise ConnectionError(_WEB_PAGE)
+            return int(found["size"])
+
         with contextlib.suppress(SegmentNotFoundError):
-            return self._do("look at", name, lambda obstore, client: int(obstore.head(client, name)["size"]))
+            return self._do("look at", name, head)
         return None
 
 
-def _pause(turn: int) -> None:
-    time.sleep(min(2.0, 0.05 * 2**turn))
+class _Wait:
+    """The pauses between the tries of one operation."""
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        self.storage, self.turn = storage, 0
+        self.progress: object = self  # differs from any progress
+
+    def pause(self, failure: RemoteError, begin: float, progress: object) -> None:
+        """Sleeps after a try that began at `begin`. Raises its failure if the patience is exhausted. Logs one line
+        after ten seconds and then every minute, for all operations of a storage together."""
+        now = time.monotonic()
+        if progress != self.progress:
+            self.progress, self.turn, self.begin, self.failed = progress, 0, begin, now
+        left = self.failed + self.storage.patience - now
+        if left <= 0:
+            raise failure
+        seconds = now - self.begin
+        if seconds >= cache.FIRST_LOG and now >= self.storage._next_log:
+            self.storage._next_log = now + cache.LOG_INTERVAL
+            logging.getLogger("recstore").warning("waiting for the store, %.0f s so far: %s", seconds, failure)
+        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.turn, 10))
+        time.sleep(min(left, _random.uniform(0, longest)))
+        self.turn += 1
 
 
 class _Fetch:
-    """A GET that can resume: `done` of `size` bytes are in the file. `writing` is true while a piece is written."""
+    """A GET that can resume: `done` of `size` bytes are in the file."""
 
     size = tag = None
 
-    def __init__(self, file: File) -> None:
-        self.file, self.done, self.writing = file, 0, False
+    def __init__(self, where: str, file: File) -> None:
+        self.where, self.file, self.done = where, file, 0
 
     def run(self, obstore: Any, client: Any, name: str) -> None:
+        if self.done and self.done == self.size:
+            return
         options: dict[str, Any] = {}
         if self.done:
             options["range"] = {"offset": self.done}
             if self.tag is not None:
                 options["if_match"] = self.tag
-        if self.done and self.done == self.size:
-            return
-        response = obstore.get(client, name, options=options)
-        self.size, self.tag = response.meta["size"], response.meta["e_tag"]
+        try:
+            response = obstore.get(client, name, options=options)
+        except obstore.exceptions.BaseError as error:
+            # The second is an answer with the whole object, which cannot resume.
+            if isinstance(error, obstore.exceptions.PreconditionError) or "source: NotPartial" in str(error):
+                raise self.replaced() from None
+            raise
+        found = response.meta["size"], response.meta["e_tag"]
+        if self.done and found != (self.size, self.tag):
+            raise self.replaced()
+        self.size, self.tag = found
         for piece in response.stream(min_chunk_size=_PIECE):
-            self.writing = True
-            append(self.file, memoryview(piece))
-            self.writing = False
-            self.done += len(piece)
+            data = memoryview(piece)
+            if not self.done and bytes(data[:64]).lstrip()[:1] == b"<":  # no file of a set begins like this
+                raise ConnectionError(_WEB_PAGE)
+            append(self.file, data)
+            self.done += len(data)
+        if self.done != self.size:
+            raise ConnectionError("the object ends too early")
+
+    def replaced(self) -> CorruptError:
+        return CorruptError("the object was replaced while it was read", filename=self.where)
 
 
 def _obstore(url: str) -> Any:
@@ -272,59 +318,103 @@ def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
 
 
 def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
-    """The keyword arguments of a client. PUT has the longer timeout, because it cannot resume."""
+    """The keyword arguments of a client."""
     from datetime import timedelta
 
     settings = dict(options or {})
-    client: dict[str, Any] = {"timeout": "60 seconds" if purpose == "get" else "300 seconds"}
+    settings.pop("patience", None)
+    client: dict[str, Any] = {"timeout": "300 seconds"}
+    if purpose == "get":
+        client["read_timeout"] = "20 seconds"  # without a byte; it would also end a PUT that takes longer
     if _is_plain(url, settings):
         client["allow_http"] = True
     client |= {name: settings.pop(name) for name in _HTTP_KEYS & settings.keys()}
     settings["client_options"] = client | settings.get("client_options", {})
-    backoff = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
-    retry = {"max_retries": 8, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
+    retry: dict[str, Any] = {"max_retries": 0}
+    if purpose == "parts":  # to repeat one part, and not the whole upload
+        backoff = {"init_backoff": timedelta(seconds=_FIRST_PAUSE), "max_backoff": timedelta(seconds=_LONGEST_PAUSE)}
+        retry = {
+            "retry_timeout": timedelta(seconds=patience(options)),
+            "max_retries": 10**6,
+            "backoff": backoff,
+        }
     settings["retry_config"] = retry | settings.get("retry_config", {})
     return settings
 
 
 # obstore takes settings of the HTTP client separately from settings of the store.
 _HTTP_KEYS = {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "pool_idle_timeout"}
-_HTTP_KEYS |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "timeout", "user_agent"}
+_HTTP_KEYS |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "read_timeout"}
+_HTTP_KEYS |= {"timeout", "user_agent"}
 
 
 # ---- Errors ----
 
-# Patterns in the text of a failure, and their remedies. The first match counts.
-_CONNECTION = "no connection: check the network and the endpoint"
-_REMEDIES = (
-    ("ExpiredToken|TokenRefreshRequired", "the credentials have expired: renew them in the environment or in options="),
-    ("RequestTimeTooSkewed", "the clock of this machine is wrong, and the store refuses its requests: set the clock"),
-    ("InvalidAccessKeyId|SignatureDoesNotMatch|code: 401", "the store does not accept the credentials: check them"),
-    ("169\\.254\\.", "no credentials were found: set them in the environment or in options="),
-    (
-        "AccessDenied|PermissionDenied|code: 403",
-        "the credentials do not allow this, or have expired: ask for access, or renew them",
-    ),
-    ("CredentialsProvider|credential", "no credentials were found: set them in the environment or in options="),
-    ("Configuration key|know these options=", "correct the names in options=: they must be names of obstore"),
-    ("builder error", "the address is missing, or is http instead of https: set endpoint in options= or AWS_ENDPOINT"),
-    ("NoSuchBucket|ContainerNotFound", "no such bucket: check the URL"),
-    (
-        "SlowDown|TooManyRequests|code: (429|503)",
-        "the store asks to slow down: try again later, or with fewer processes",
-    ),
-    ("NotImplemented|not supported|code: (405|501)", "the store cannot do this: use one that can, such as S3"),
-    ("InternalError|code: 5..", "the store has an internal error: try again later"),
-    ("timed out|(?<!retry_)timeout|error sending request|connection|dns|error decoding", _CONNECTION),
-)
+# What may help after a failure. The second is for failures of a store that has answered before.
+_WAIT, _WAIT_IF_KNOWN, _RENEW = "wait", "wait if known", "renew"
+
+_EXPIRED = "the credentials have expired: renew them in the environment or in options="
+_WEB_PAGE = "a web page answers instead of the store: look for a proxy"
+_WRONG = "the store does not accept the credentials: check them"
+_NOT_FOUND = "no credentials were found: set them in the environment or in options="
+_BUSY = "the store keeps saying that another request is writing it; try again"
+_SLOW = "the store asks to slow down: try again later, or with fewer processes"
+_CANNOT = "the store cannot do this: use one that can, such as S3"
+# The remedies by the code in the answer of the store, by its HTTP status and, without an answer, by the kind of error.
+_REMEDIES: dict[str | int, str] = {
+    "ExpiredToken": _EXPIRED,
+    "TokenRefreshRequired": _EXPIRED,
+    "RequestTimeTooSkewed": "the clock of this machine is wrong, and the store refuses its requests: set the clock",
+    "InvalidAccessKeyId": _WRONG,
+    "SignatureDoesNotMatch": _WRONG,
+    401: _WRONG,
+    403: "the credentials do not allow this, or have expired: ask for access, or renew them",
+    404: "no such bucket: check the URL",
+    405: _CANNOT,
+    409: _BUSY,
+    412: _BUSY,
+    429: _SLOW,
+    501: _CANNOT,
+    503: _SLOW,
+    "UnauthenticatedError": _NOT_FOUND,
+    "UnknownConfigurationKeyError": "correct the names in options=: they must be names of obstore",
+    "BareRedirect": "the bucket is in another region: set region in options= or AWS_REGION",
+    "Builder": "the address is missing, or is http instead of https: set endpoint in options= or AWS_ENDPOINT",
+    "InvalidCertificate": "this machine does not trust the certificate of the store: check the endpoint",
+    "InvalidMessage": "the store does not use TLS: check the endpoint",
+    "UnknownHost": "no such host: check the endpoint",
+}
+# Kinds of errors without an answer, or with one that is not from an object store.
+_UNANSWERED = {"Http", "HttpError", "InvalidListResponse", "InvalidDeleteObjectsResponse", "Metadata"}
+_UNKNOWN_HOST = "Name or service not known|Name does not resolve|nodename nor servname"
 
 
-def _explained(error: Exception, verb: str, where: str, options: Options) -> RemoteError:
-    """The RemoteError for a failure of obstore."""
-    text = re.split(r"\s*\n\s*\nDebug source", str(error))[0]
-    searched = f"{type(error).__name__} {text}"
-    remedies = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, searched, re.IGNORECASE))
-    remedy = next(remedies, "look at the reason")
-    failure = RemoteError(f"cannot {verb} {where}: {remedy} ({without_secrets(text, options):.400})", url=where)
-    vars(failure)["transient"] = remedy == _CONNECTION
-    return failure
+def _explained(error: Exception, verb: str, where: str, options: Options) -> tuple[RemoteError, str]:
+    """The RemoteError for a failure of obstore; and _WAIT, _WAIT_IF_KNOWN, _RENEW, or "" if nothing helps."""
+    text, _, source = str(error).partition("Debug source")
+    found = re.search(r"<Code>(\w+)<", text)
+    code = found[1] if found else ""
+    found = re.search(r"status code: (\d+)", text)
+    status = int(found[1]) if found else 0
+    kinds = [type(error).__name__]
+    if not status:  # an answer may have any text, and obstore has the kind of error only in its debug text
+        kinds += re.findall(r"\b(?:kind|inner|source|error): (\w+)", source)
+        kinds += ["UnknownHost"] if re.search(_UNKNOWN_HOST, source) else []
+    remedy = next((_REMEDIES[fact] for fact in (code, status, *kinds) if fact in _REMEDIES), "")
+    is_of_provider = "169.254." in text  # the address that provides credentials to a virtual machine or a container
+    helps = ""
+    if isinstance(error, ConnectionError):  # of this module
+        remedy, text, helps = str(error), "", _WAIT
+    elif status in (408, 409, 412, 425, 429) or status >= 500 and status not in (501, 505) or code == "RequestTimeout":
+        helps, remedy = _WAIT, remedy or "the store has an internal error: try again later"
+    elif status in (400, 401, 403):  # a refused HEAD has no code, so it may mean an expired token
+        helps = _RENEW
+    elif not _UNANSWERED.isdisjoint(kinds):
+        helps = _WAIT_IF_KNOWN if remedy or is_of_provider else _WAIT
+        remedy = remedy or "no connection: check the network and the endpoint"
+    if is_of_provider:
+        remedy = _NOT_FOUND
+    if status == 403 and verb == "list":
+        remedy += "; without the right to list, open a manifest by its number, as URL@n"
+    reason = f" ({without_secrets(text, options):.400})" if text else ""
+    return RemoteError(f"cannot {verb} {where}: {remedy or 'look at the reason'}{reason}", url=where), helps

@@ -17,6 +17,7 @@ from recstore.errors import CorruptError
 from recstore.remote import manifest as manifests
 from recstore.remote import names
 from recstore.remote.choose_storage import split_number, storage_of
+from recstore.remote.storage import TRIES
 from recstore.shm import registry
 
 TYPE_CHECKING = False
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
 _ROWS = 1 << 16
-_TRIES = 2  # downloads of a file whose hash is wrong
 
 
 def pyarrow_for(what: str) -> Any:
@@ -138,15 +138,16 @@ class Part:
     def _fetched(self) -> native.Segment:
         """The Segment of an unnamed temporary copy, which disappears if the task is killed."""
         with tempfile.TemporaryFile() as file:
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 file.seek(0)
                 file.truncate()
-                self.place.storage.read_into(self._name, file)
+                with contextlib.suppress(CorruptError):  # the object was replaced while it was read
+                    self.place.storage.read_into(self._name, file)
                 file.flush()
                 if names.hash_of(file) == self.hash:
                     return native.open_path(f"/dev/fd/{file.fileno()}", None)
         raise CorruptError(
-            f"the content of the shard file does not match its name, in {_TRIES} tries: write its records again, or "
+            f"the content of the shard file does not match its name, in {TRIES} tries: write its records again, or "
             "remove it from the set",
             filename=self.where,
         )

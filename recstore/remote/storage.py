@@ -11,6 +11,7 @@ import os
 import re
 
 from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
+from recstore.text import seconds_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
         def write(self, data: Any, /) -> object: ...
 
 
+TRIES = 3  # reads of an object whose bytes are damaged
+_PATIENCE = 300.0  # seconds
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # the most bytes of a manifest; 1,000,000 shard files need 100 MB
 # Options that describe a place; all others may be secret.
@@ -51,6 +54,7 @@ class Storage:
     """
 
     local = False
+    patience = 0.0  # seconds for which a failing operation is repeated
 
     def __init__(self, url: str, options: Options = None) -> None:
         self.url, self.options = url, options
@@ -126,6 +130,19 @@ class _LimitedFile(io.BytesIO):
                 filename=self.where,
             )
         return super().write(data)
+
+
+def patience(options: Options) -> float:
+    """The seconds for which an operation on an object store is repeated: the option ``patience``, else
+    RECSTORE_PATIENCE, else 300. Raises ValueError unless it is a number of seconds or a duration such as "5m"."""
+    chosen = (options or {}).get("patience", os.environ.get("RECSTORE_PATIENCE") or _PATIENCE)
+    seconds = None if isinstance(chosen, bool) else seconds_in(chosen)
+    if seconds is None:
+        raise ValueError(
+            f'patience in options= or RECSTORE_PATIENCE must be a number of seconds or a duration such as "5m" '
+            f"(s, m, h, d, w), not {chosen!r:.80}"
+        )
+    return seconds
 
 
 def append(file: File, data: Buffer) -> None:

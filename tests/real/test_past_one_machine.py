@@ -124,10 +124,7 @@ def test_write_kill_train_stop_resume(tmp_path):
         expected = sorted((row["file"], row["line"]) for table in tables() for row in table.to_pylist())
         batches = len(expected) // (4 * BATCH) // 2
         with nodes.Node(1, cache) as first, nodes.Node(2, cache) as second:
-            options = {
-                node: {k: v for k, v in server.options_at(node.gateway).items() if k != "retry_config"}
-                for node in (first, second)
-            }
+            options = {node: server.options_at(node.gateway) for node in (first, second)}
             server.reset_counts()
             outs = [tmp_path / f"rank{i}.json" for i in range(4)]
             where = [first, first, second, second]

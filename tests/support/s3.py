@@ -1,9 +1,9 @@
 """An S3 server on the loopback that fails on purpose.
 
 `Server()` starts moto's server in this process, and a proxy in front of it that follows the orders of a test: `refuse`,
-`expire`, `deny`, `reset`, `cut`, `flip`, `delay`. It counts requests by method and object, and bytes by object. moto
-supports `If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy passes such requests on one at a
-time, so that only one of two writers wins, as in S3.
+`expire`, `deny`, `reset`, `cut`, `flip`, `delay`, `hang`, `fail_for`, `throttle`. It counts requests by method and
+object, and bytes by object. moto supports `If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy
+passes such requests on one at a time, so that only one of two writers wins, as in S3.
 
     with s3.Server() as server:
         storage = storage_of(server.url("bucket/prefix"), server.options)
@@ -32,17 +32,24 @@ DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access D
 
 
 class Fault:
-    """A fault: its kind, the requests that it hits, and how often it will still happen."""
+    """A fault: its kind, the requests that it hits, how often it will still happen, and whether it hits only each
+    `every`-th of them."""
 
-    def __init__(self, kind, times, method, match, argument):
+    def __init__(self, kind, times, method, match, argument, every=1):
         self.kind, self.times, self.method, self.match, self.argument = kind, times, method, match, argument
+        self.every, self.requests = every, 0
 
     def fits(self, method, path):
-        return self.times > 0 and self.method in (None, method) and re.search(self.match, path)
+        if self.times <= 0 or self.method not in (None, method) or not re.search(self.match, path):
+            return False
+        self.requests += 1
+        return self.requests % self.every == 0
 
 
 class Server:
     """moto's S3 server behind the proxy. `endpoint` is the endpoint of the proxy; `options` are for `storage_of`.
+
+    `accepted_key` is the only access key that it accepts; None for all.
 
     `requests` counts by (method, path). `sent` and `received` count the bytes of bodies by path, from the view of the
     server. `log` has (method, path, status) of each request; the status of a reset connection is 0.
@@ -56,16 +63,17 @@ class Server:
         self._quiet()
         self.inner = self._moto.get_host_and_port()
         self._faults, self._lock, self._conditional = [], threading.Lock(), threading.Lock()
+        self.accepted_key = None
+        self._fails_until, self._per_second, self._served = 0.0, None, 0.0
         self.reset_counts()
         self._proxies = []
         self.endpoint = self._listen("127.0.0.1")
-        retry = {"max_retries": 4, "backoff": {"init_backoff": _seconds(0.01), "max_backoff": _seconds(0.1), "base": 2}}
         self.options = {
             "endpoint": self.endpoint,
             "region": "us-east-1",
             "access_key_id": "test",
             "secret_access_key": "test",
-            "retry_config": retry,
+            "patience": 30,
         }
         for bucket in buckets:
             self.make_bucket(bucket)
@@ -111,9 +119,9 @@ class Server:
 
     # ---- Faults. `match` is a pattern for the path and query; `method` is GET, PUT, ..., or None for all. ----
 
-    def refuse(self, times=1, method=None, match="", status=503, body=SLOW_DOWN):
-        """The next requests get a server error."""
-        self._add("refuse", times, method, match, (status, body))
+    def refuse(self, times=1, method=None, match="", status=503, body=SLOW_DOWN, every=1):
+        """The next requests, or each `every`-th, get a server error."""
+        self._add("refuse", times, method, match, (status, body), every)
 
     def expire(self, times, match=""):
         """The next requests get 403, as with an expired token."""
@@ -139,24 +147,47 @@ class Server:
         """The next requests are passed on after a delay."""
         self._add("delay", times, method, match, seconds)
 
+    def hang(self, every, method="GET", match="", seconds=60):
+        """Each `every`-th request gets no answer until `seconds` have passed."""
+        self._add("delay", 10**9, method, match, seconds, every)
+
+    def fail_for(self, seconds):
+        """All connections are reset for a time, as in an outage."""
+        self._fails_until = time.monotonic() + seconds
+
+    def throttle(self, per_second):
+        """Requests beyond a rate get 503 SlowDown."""
+        self._per_second = per_second
+
     def heal(self):
         """Cancels all faults."""
         with self._lock:
             self._faults.clear()
+            self.accepted_key, self._fails_until, self._per_second = None, 0.0, None
 
     def left(self):
         """The number of faults that have not happened yet."""
         with self._lock:
             return sum(fault.times for fault in self._faults)
 
-    def _add(self, kind, times, method, match, argument):
+    def _add(self, kind, times, method, match, argument, every=1):
         with self._lock:
-            self._faults.append(Fault(kind, times, method, match, argument))
+            self._faults.append(Fault(kind, times, method, match, argument, every))
 
-    def take(self, method, path):
-        """{kind: argument} of the faults that hit a request; counts them as done."""
+    def take(self, method, path, key):
+        """{kind: argument} of the faults that hit a request with this access key; counts them as done."""
         with self._lock:
-            hits = {}
+            hits, now = {}, time.monotonic()
+            if now < self._fails_until:
+                hits["reset"] = None
+            if self.accepted_key not in (None, key):
+                hits["refuse"] = 403, EXPIRED
+            elif self._per_second is not None:
+                self._served = max(self._served, now - 1)
+                if self._served < now:
+                    self._served += 1 / self._per_second
+                else:
+                    hits["refuse"] = 503, SLOW_DOWN
             for fault in self._faults:
                 if fault.kind not in hits and fault.fits(method, path):
                     fault.times -= 1
@@ -225,12 +256,6 @@ class Server:
         return answer.status, content
 
 
-def _seconds(n):
-    import datetime
-
-    return datetime.timedelta(seconds=n)
-
-
 class _Handler(http.server.BaseHTTPRequestHandler):
     """Passes a request on to moto, or causes a fault, or both."""
 
@@ -251,7 +276,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _serve(self):
         server, path = self.server_, self.path.partition("?")[0]
         body = self._body()
-        faults = server.take(self.command, self.path)
+        key = re.search("Credential=([^/]*)", self.headers.get("Authorization", ""))
+        faults = server.take(self.command, self.path, key and key[1])
         if "delay" in faults:
             time.sleep(faults["delay"])
         if "reset" in faults:

@@ -282,7 +282,9 @@ def test_waiting_for_room_while_another_file_grows(tmp_path, monkeypatch, caplog
     monkeypatch.setattr(cache, "time", Clock(lambda n: None))
     with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit"):
         into.new_part("d" * 40 + ".recs", 10_000)
-    stuck.close()
+    # The other download waits for the store, up to its patience.
+    monkeypatch.setattr(cache, "time", Clock(lambda n: stuck.close() if n == 10 else None))
+    into.new_part("d" * 40 + ".recs", 10_000, patience=300.0).close()
 
 
 def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
@@ -325,6 +327,8 @@ def test_an_endless_object(tmp_path):
     into, written = cache.Cache(tmp_path / "cache"), []
 
     class Endless:
+        patience = 0.0
+
         def of(self, name):
             return f"s3://b/{name}"
 

@@ -105,7 +105,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
 
 @pytest.mark.parametrize("fault", ["expire", "refuse", "reset", "deny"])
 def test_a_store_that_fails_in_the_middle(server, fault):
-    w = ShardWriter(server.at, options=server.options, shard_records=10)
+    w = ShardWriter(server.at, options=server.options | {"patience": 0.3}, shard_records=10)
     w.commit(w.write([1]))
     before = {name for name, _, _ in w.storage.list()}
 

@@ -17,6 +17,7 @@ s3 = pytest.importorskip("s3")
 
 
 BIG = os.urandom(2_000_000)
+SHORT = {"patience": 0.3}
 USES = {
     "read": lambda place: place.read("big"), "read_into": lambda place: place.read_into("big", io.BytesIO()),
     "write": lambda place: place.write("big", BIG), "create": lambda place: place.create("new", b"x"),
@@ -44,9 +45,10 @@ def test_temporary_faults_are_retried(server, bucket, use, fault):
 ])  # fmt: skip
 def test_the_error_of_a_permanent_fault_names_the_object(server, bucket, use, fault, message):
     bucket.write("big", BIG)
+    place = storage_of(bucket.url, server.options | SHORT)
     getattr(server, fault)(10_000)
     with pytest.raises(recstore.errors.RemoteError, match=message) as caught:
-        USES[use](bucket)
+        USES[use](place)
     assert len(server.log) < 60, "retries are limited"
     server.heal()
     name = {"list": "", "delete": "", "create": "/new"}.get(use, "/big")
@@ -105,7 +107,7 @@ def test_a_missing_bucket(server):
 
 
 def test_no_server(server):
-    place = storage_of("s3://bucket/x", server.options | {"endpoint": "http://127.0.0.1:1"})
+    place = storage_of("s3://bucket/x", server.options | SHORT | {"endpoint": "http://127.0.0.1:1"})
     with pytest.raises(recstore.errors.RemoteError, match="no connection: check the network and the endpoint"):
         place.read("a")
 
@@ -122,7 +124,8 @@ def test_a_truncated_response_is_resumed(server, bucket, at):
 def test_a_response_that_is_always_truncated(server, bucket):
     bucket.write("big", BIG)
     server.cut(10_000, at=0)
-    pytest.raises(recstore.errors.RemoteError, lambda: bucket.read("big")).match("cannot read")
+    place = storage_of(bucket.url, server.options | SHORT)
+    pytest.raises(recstore.errors.RemoteError, lambda: place.read("big")).match("cannot read")
     assert len(server.log) < 60
 
 
