@@ -24,7 +24,7 @@ from hashlib import blake2b
 from recstore._core import forks, native
 from recstore.errors import RemoteError
 from recstore.remote import cache, fetch_process
-from recstore.remote.storage import append
+from recstore.remote.storage import append, environment
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -104,6 +104,7 @@ class Helper:
         self._changed = threading.Condition()
         self._calling = threading.Lock()
         self._process = None
+        self._environment: dict[str, str] = {}  # of the process: the address and the credentials of the store
         self._messages = fetch_process.Messages()
         self._replies: dict[int, tuple[BaseException | None, Any] | None] = {}  # by request number; None while pending
         self._reading = False
@@ -174,8 +175,10 @@ class Helper:
         return result
 
     def _started(self) -> _Process:
-        """The fetching process, started if necessary. The caller holds the lock."""
-        if self._process is not None and self._process.poll() is not None and not self._replies:
+        """The fetching process, started if necessary, and again with renewed credentials of the environment. The caller
+        holds the lock."""
+        is_outdated = self._environment != environment()
+        if self._process is not None and not self._replies and (is_outdated or self._process.poll() is not None):
             self._drop()
         if self._process is None:
             import subprocess
@@ -183,7 +186,7 @@ class Helper:
 
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
             code = _BOOTSTRAP.format(path=sys.path)
-            self._messages = fetch_process.Messages()
+            self._messages, self._environment = fetch_process.Messages(), environment()
             with forks.undisturbed():
                 process: _Process = subprocess.Popen(  # type: ignore[assignment]  # with both pipes
                     [os.fsdecode(spawn.get_executable()), *flags, "-c", code, _NAME],

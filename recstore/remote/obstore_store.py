@@ -21,6 +21,7 @@ import random
 import re
 import time
 import weakref
+from importlib.util import find_spec
 
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
 from recstore.remote import cache
@@ -339,6 +340,8 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
             "backoff": backoff,
         }
     settings["retry_config"] = retry | settings.get("retry_config", {})
+    if url.startswith("s3") and _uses_files(settings):
+        settings["credential_provider"] = _file_credentials
     return settings
 
 
@@ -346,6 +349,41 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
 _HTTP_KEYS = {"allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "pool_idle_timeout"}
 _HTTP_KEYS |= {"pool_max_idle_per_host", "proxy_ca_certificate", "proxy_excludes", "proxy_url", "read_timeout"}
 _HTTP_KEYS |= {"timeout", "user_agent"}
+
+# Without one of these options or variables, AWS credentials come from its files.
+_SOURCES = {"access_key_id", "web_identity_token_file", "container_credentials_relative_uri", "skip_signature"}
+_SOURCES |= {"container_credentials_full_uri", "credential_provider"}
+
+
+def _uses_files(options: Mapping[str, Any]) -> bool:
+    """Whether the credentials for S3 come from a profile or from the files of AWS, which obstore does not read."""
+    variables = {name.lower() for name in os.environ if name.upper().startswith("AWS_")}
+    names = {str(name).lower().removeprefix("aws_") for name in (*options, *variables)}
+    if names & _SOURCES:
+        return False
+    if "aws_profile" in variables:
+        return True
+    defaults = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
+    files = [os.path.expanduser(os.environ.get(name, file)) for name, file in defaults.items()]
+    return any(map(os.path.exists, files)) and find_spec("botocore") is not None
+
+
+def _file_credentials() -> dict[str, Any]:
+    """The credentials of AWS_PROFILE or of the default profile, with SSO, assumed roles and processes. obstore asks
+    again when they expire, so changed files take effect."""
+    from datetime import datetime, timedelta, timezone
+
+    try:
+        from botocore.session import Session
+    except ImportError:
+        raise ImportError("the profiles of AWS need botocore: pip install boto3") from None
+    credentials = Session().get_credentials()
+    if credentials is None:
+        raise ValueError("the profile and the files of AWS have no credentials")
+    found = credentials.get_frozen_credentials()
+    expires = datetime.now(timezone.utc) + timedelta(minutes=5)
+    out = {"access_key_id": found.access_key, "secret_access_key": found.secret_key, "token": found.token}
+    return out | {"expires_at": expires}
 
 
 # ---- Errors ----

@@ -13,7 +13,7 @@ from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
 from recstore.remote import fetch_client, key_filters, manifest, names, tokens
 from recstore.remote.choose_storage import storage_of
-from recstore.remote.storage import MOST_READ, Storage
+from recstore.remote.storage import MOST_READ, Storage, environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_MAPPED = 2**62  # bytes
 FILTER_BYTES = 128 << 20  # the maximum size of the filters in memory, per process and set: about 60 million keys
 
-_ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
 _IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 
@@ -63,8 +62,7 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
 def place_of(options: Options) -> str:
     """A hash (16 hex digits) of the endpoint, region and account of a store, from options and environment without
     secrets. It distinguishes stores with the same bucket name, and therefore the same URLs."""
-    environment = {name: value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)}
-    text = f"{_place_options(environment)!r}\n{_place_options(options or {})!r}"
+    text = f"{_place_options(environment())!r}\n{_place_options(options or {})!r}"
     return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 TRIES = 3  # reads of an object whose bytes are damaged
 _PATIENCE = 300.0  # seconds
+_ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # the most bytes of a manifest; 1,000,000 shard files need 100 MB
 # Options that describe a place; all others may be secret.
@@ -143,6 +144,11 @@ def patience(options: Options) -> float:
             f"(s, m, h, d, w), not {chosen!r:.80}"
         )
     return seconds
+
+
+def environment() -> dict[str, str]:
+    """The variables of the environment that may have the address or the credentials of a store."""
+    return {name: value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENTS)}
 
 
 def append(file: File, data: Buffer) -> None:

@@ -1,5 +1,5 @@
 """How long recstore.remote waits for a store that fails, and what it reads again: outages, throttling, hung requests,
-answers of a proxy, objects that change."""
+answers of a proxy, objects that change, renewed credentials."""
 
 import datetime
 import http.server
@@ -7,6 +7,7 @@ import io
 import json
 import os
 import ssl
+import sys
 import threading
 from urllib.parse import parse_qs, urlsplit
 
@@ -272,3 +273,69 @@ def test_the_fetching_process_logs_in_its_parent(made, tmp_path, monkeypatch, ca
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     (record,) = caplog.records
     assert made.at in record.getMessage()
+
+
+# ---- Renewed credentials ----
+
+
+@pytest.fixture
+def without_keys(made, tmp_path, monkeypatch):
+    """Options without credentials, and an environment in which only the files of this test have some."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    return {name: value for name, value in made.options.items() if not name.endswith("key") and name != "access_key_id"}
+
+
+def in_environment(monkeypatch, folder, tls, key):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+
+
+def section(name, key):
+    return f"[{name}]\naws_access_key_id = {key}\naws_secret_access_key = test\n"
+
+
+def in_file(monkeypatch, folder, tls, key):
+    (folder / "credentials").write_text(section("default", key))
+
+
+def in_profile(monkeypatch, folder, tls, key):
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    (folder / "config").write_text(section("default", "wrong") + section("profile mine", key))
+
+
+def by_web_identity(monkeypatch, folder, tls, key):
+    """IRSA of EKS."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", tls)
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/x")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(folder / "token"))
+    (folder / "token").write_text(key)
+
+
+def by_pod_identity(monkeypatch, folder, tls, key):
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", tls)
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(folder / "token"))
+    (folder / "token").write_text(key)
+
+
+@pytest.mark.parametrize("source", [in_environment, in_file, in_profile, by_web_identity, by_pod_identity])
+def test_renewed_credentials_reach_the_fetching_process(made, tmp_path, monkeypatch, without_keys, tls, source):
+    made.accepted_key = "first"
+    source(monkeypatch, tmp_path, tls, "first")
+    options = without_keys | {"allow_invalid_certificates": True}
+    x = recstore.open(made.at, cache=tmp_path / "cache", lazy=True, options=options)
+    assert x[0] == ALL[0]
+    made.accepted_key = "second"
+    pytest.raises(recstore.errors.RemoteError, lambda: x[70]).match("expired")
+    source(monkeypatch, tmp_path, tls, "second")
+    assert x[70] == ALL[70]
+    x.close()
+
+
+def test_a_profile_without_botocore(made, monkeypatch, without_keys):
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    with pytest.raises(recstore.errors.RemoteError, match="pip install boto3"):
+        storage_of(made.at, without_keys).size("a")
