@@ -70,6 +70,11 @@ class ObjectStorage(Storage):
     def __reduce__(self) -> tuple[type, tuple[str, Options]]:
         return ObjectStorage, (self.url, self.options)
 
+    def __copy__(self) -> ObjectStorage:
+        new = ObjectStorage(self.url, self.options)
+        new._clients = self._clients
+        return new
+
     # ---- Clients ----
 
     def _client(self, purpose: _Purpose) -> Any:
@@ -422,8 +427,9 @@ _REMEDIES: dict[str | int, str] = {
     "InvalidMessage": "the store does not use TLS: check the endpoint",
     "UnknownHost": "no such host: check the endpoint",
 }
-# Kinds of errors without an answer, or with one that is not from an object store.
-_UNANSWERED = {"Http", "HttpError", "InvalidListResponse", "InvalidDeleteObjectsResponse", "Metadata"}
+# Kinds of errors without an answer, or with one that is not from an object store; PyErr comes from a provider of
+# credentials.
+_UNANSWERED = {"Http", "HttpError", "InvalidListResponse", "InvalidDeleteObjectsResponse", "Metadata", "PyErr"}
 _UNKNOWN_HOST = "Name or service not known|Name does not resolve|nodename nor servname"
 
 

@@ -7,6 +7,7 @@ file, so a killed writer leaves nothing. A thread hashes and uploads one file wh
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import mmap
 import os
@@ -58,7 +59,7 @@ class ShardFiles:
         most_records: int | None,
         folder: str | None,
     ) -> None:
-        self.storage, self.options, self.mapping = storage, options, mapping
+        self.storage, self.options, self.mapping = copy.copy(storage), options, mapping
         self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
         self.open: _File | None = None
         self.ended_records, self.at_once = 0, 1
@@ -191,6 +192,7 @@ class ShardFiles:
         return self.shards
 
     def abort(self) -> None:
+        self.storage.patience = 0.0  # only of this copy: an upload that waits for the store now ends
         if self.open is not None:
             self.open.abort()
         if self.pending is not None:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from s3_sets import ALL, PARTS
-from waiting import together
+from waiting import together, until
 
 import recstore
 from recstore.remote import collecting, fetch_client, manifest, obstore_store
@@ -249,6 +249,20 @@ def test_the_wait_ends_with_the_patience_and_is_logged(server, bucket, monkeypat
     assert len(caplog.records) == 3 and bucket.of("a") in caplog.text  # after 10, 70 and 130 s
 
 
+def test_an_interrupted_write_does_not_wait(server):
+    w = ShardWriter(server.at, options=server.options | {"patience": "1w"}, shard_records=10)
+
+    def records():
+        server.refuse(10**6, method="PUT")
+        yield from range(15)
+        until(lambda: server.log)
+        raise KeyboardInterrupt
+
+    pytest.raises(KeyboardInterrupt, lambda: w.write(records()))
+    server.heal()
+    assert w.write([1]).records == 1 and w.storage.patience > 0
+
+
 def test_an_unknown_host_is_only_waited_for_after_an_answer(server, bucket):
     import obstore
 
@@ -332,6 +346,21 @@ def test_renewed_credentials_reach_the_fetching_process(made, tmp_path, monkeypa
     source(monkeypatch, tmp_path, tls, "second")
     assert x[70] == ALL[70]
     x.close()
+
+
+def test_a_provider_that_fails_for_a_while(made, monkeypatch, without_keys):
+    made.accepted_key = "first"
+    answers = [{"access_key_id": "first", "secret_access_key": "test", "token": None}] * 2
+
+    def provider():
+        expires = datetime.datetime.now(datetime.timezone.utc)  # at once
+        return {**answers.pop(), "expires_at": expires}
+
+    place = storage_of(made.at, without_keys | {"credential_provider": provider})
+    assert place.size("manifest-1.json")
+    answers[:] = [answers[0], {}]
+    assert place.size("manifest-1.json") and not answers
+    pytest.raises(recstore.errors.RemoteError, lambda: storage_of(made.at, place.options).size("a"))
 
 
 def test_a_profile_without_botocore(made, monkeypatch, without_keys):
