@@ -167,8 +167,8 @@ class ObjectStorage(Storage):
             except obstore.exceptions.AlreadyExistsError as error:
                 try:
                     # If the answer to a successful request was lost, the repeated request finds the name in use.
-                    found = obstore.get(client, name)
-                    return found.meta["size"] == len(data) and bytes(found.bytes()) == bytes(data)
+                    response = obstore.get(client, name)
+                    return response.meta["size"] == len(data) and bytes(response.bytes()) == bytes(data)
                 except FileNotFoundError:  # another request for the name is in progress: S3 then answers 409
                     raise error from None
 
@@ -205,10 +205,10 @@ class ObjectStorage(Storage):
     def _require_store(obstore: Any, client: Any) -> None:
         """Raises ConnectionError if something else answers for the store. obstore takes a web page with status 200, as
         from a proxy, for the end of a listing."""
-        known = obstore.exceptions
+        exceptions = obstore.exceptions
         try:
             obstore.head(client, f"none-{os.urandom(8).hex()}")
-        except (FileNotFoundError, known.PermissionDeniedError, known.UnauthenticatedError):
+        except (FileNotFoundError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
             return
         raise ConnectionError(_WEB_PAGE)
 
@@ -230,10 +230,10 @@ class ObjectStorage(Storage):
     @fork_safe
     def size(self, name: str) -> int | None:
         def head(obstore: Any, client: Any) -> int:
-            found = obstore.head(client, name)
-            if found["e_tag"] is None and not self.url.startswith("http"):  # object stores always give one
+            meta = obstore.head(client, name)
+            if meta["e_tag"] is None and not self.url.startswith("http"):  # object stores always give one
                 raise ConnectionError(_WEB_PAGE)
-            return int(found["size"])
+            return int(meta["size"])
 
         with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, head)
@@ -252,8 +252,8 @@ class _Wait:
         after ten seconds and then every minute, for all operations of a storage together."""
         now = time.monotonic()
         if progress != self.progress:
-            self.progress, self.turn, self.begin, self.failed = progress, 0, begin, now
-        left = self.failed + self.storage.patience - now
+            self.progress, self.turn, self.begin, self.first_failure = progress, 0, begin, now
+        left = self.first_failure + self.storage.patience - now
         if left <= 0:
             raise failure
         seconds = now - self.begin
@@ -286,12 +286,12 @@ class _Fetch:
         except obstore.exceptions.BaseError as error:
             # The second is an answer with the whole object, which cannot resume.
             if isinstance(error, obstore.exceptions.PreconditionError) or "source: NotPartial" in str(error):
-                raise self.replaced() from None
+                raise self.replacement() from None
             raise
-        found = response.meta["size"], response.meta["e_tag"]
-        if self.done and found != (self.size, self.tag):
-            raise self.replaced()
-        self.size, self.tag = found
+        version = response.meta["size"], response.meta["e_tag"]
+        if self.done and version != (self.size, self.tag):
+            raise self.replacement()
+        self.size, self.tag = version
         for piece in response.stream(min_chunk_size=_PIECE):
             data = memoryview(piece)
             if not self.done and bytes(data[:64]).lstrip()[:1] == b"<":  # no file of a set begins like this
@@ -301,7 +301,7 @@ class _Fetch:
         if self.done != self.size:
             raise ConnectionError("the object ends too early")
 
-    def replaced(self) -> CorruptError:
+    def replacement(self) -> CorruptError:
         return CorruptError("the object was replaced while it was read", filename=self.where)
 
 
@@ -385,10 +385,13 @@ def _file_credentials() -> dict[str, Any]:
     credentials = Session().get_credentials()
     if credentials is None:
         raise ValueError("the profile and the files of AWS have no credentials")
-    found = credentials.get_frozen_credentials()
-    expires = datetime.now(timezone.utc) + timedelta(minutes=5)
-    out = {"access_key_id": found.access_key, "secret_access_key": found.secret_key, "token": found.token}
-    return out | {"expires_at": expires}
+    keys = credentials.get_frozen_credentials()
+    return {
+        "access_key_id": keys.access_key,
+        "secret_access_key": keys.secret_key,
+        "token": keys.token,
+        "expires_at": datetime.now(timezone.utc) + timedelta(minutes=5),
+    }
 
 
 # ---- Errors ----
@@ -436,10 +439,10 @@ _UNKNOWN_HOST = "Name or service not known|Name does not resolve|nodename nor se
 def _explained(error: Exception, verb: str, where: str, options: Options) -> tuple[RemoteError, str]:
     """The RemoteError for a failure of obstore; and _WAIT, _WAIT_IF_KNOWN, _RENEW, or "" if nothing helps."""
     text, _, source = str(error).partition("Debug source")
-    found = re.search(r"<Code>(\w+)<", text)
-    code = found[1] if found else ""
-    found = re.search(r"status code: (\d+)", text)
-    status = int(found[1]) if found else 0
+    match = re.search(r"<Code>(\w+)<", text)
+    code = match[1] if match else ""
+    match = re.search(r"status code: (\d+)", text)
+    status = int(match[1]) if match else 0
     kinds = [type(error).__name__]
     if not status:  # an answer may have any text, and obstore has the kind of error only in its debug text
         kinds += re.findall(r"\b(?:kind|inner|source|error): (\w+)", source)

@@ -136,12 +136,12 @@ class _LimitedFile(io.BytesIO):
 def patience(options: Options) -> float:
     """The seconds for which an operation on an object store is repeated: the option ``patience``, else
     RECSTORE_PATIENCE, else 300. Raises ValueError unless it is a number of seconds or a duration such as "5m"."""
-    chosen = (options or {}).get("patience", os.environ.get("RECSTORE_PATIENCE") or _PATIENCE)
-    seconds = None if isinstance(chosen, bool) else seconds_in(chosen)
+    value = (options or {}).get("patience", os.environ.get("RECSTORE_PATIENCE") or _PATIENCE)
+    seconds = None if isinstance(value, bool) else seconds_in(value)
     if seconds is None:
         raise ValueError(
             f'patience in options= or RECSTORE_PATIENCE must be a number of seconds or a duration such as "5m" '
-            f"(s, m, h, d, w), not {chosen!r:.80}"
+            f"(s, m, h, d, w), not {value!r:.80}"
         )
     return seconds
 
