@@ -22,7 +22,7 @@ from hashlib import blake2b
 
 from recstore._core import forks, native
 from recstore.errors import RemoteError
-from recstore.remote import cache, fetch_process
+from recstore.remote import cache, fetch_process, names
 from recstore.remote.storage import append
 from recstore.text import counted
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recstore.remote.storage import File, Storage
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
+    _T = TypeVar("_T")
     _Options: TypeAlias = Mapping[str, Any] | None
     _Pairs: TypeAlias = Sequence[tuple[str, int]] | Sequence[tuple[str, None, int]]
 
@@ -324,21 +325,31 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     Raises the errors of Client.ask. If another process with the same options fails while this process waits for it,
     raises the same error.
     """
-    options, into = client.storage.options, client.cache
-    path = os.path.join(into.sets, set_id + cache.LOCK)
+    into = client.cache
+    once(
+        os.path.join(into.sets, set_id + names.LOCK),
+        lambda: None if missing_of(into.names()) else True,
+        lambda: client.ask("fetch", missing_of(into.names())),
+        client,
+    )
+
+
+def once(path: str, find: Callable[[], _T | None], fetch: Callable[[], _T], client: Client) -> _T:
+    """The result of `find` or, if that is None, of `fetch`, which one process at a time calls with the lock at `path`.
+    Raises as `ensure` does."""
+    options = client.storage.options
     wait = cache.Wait(client.storage.url)
     while True:
+        found = find()
+        if found is not None:
+            return found
         lock = native.Lock(path)
         try:
             if _wait_for(lock, options, wait):
-                missing = missing_of(into.names())
-                if missing:
-                    _fetch_locked(missing, client, lock, options)
-                return
+                found = find()
+                return _fetch_locked(fetch, lock, options) if found is None else found
         finally:
             lock.close()
-        if not missing_of(into.names()):
-            return
 
 
 def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
@@ -359,10 +370,10 @@ def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
     return lock.state == native.HELD
 
 
-def _fetch_locked(missing: Sequence[tuple[str, int]], client: Client, lock: native.Lock, options: _Options) -> None:
+def _fetch_locked(fetch: Callable[[], _T], lock: native.Lock, options: _Options) -> _T:
     lock.write(b"")
     try:
-        client.ask("fetch", missing)
+        return fetch()
     except Exception as error:
         lock.write(_failure(error, options))
         raise

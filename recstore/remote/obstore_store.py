@@ -189,7 +189,7 @@ class ObjectStorage(Storage):
         # not every store lists in order.
         def scan(obstore: Any, client: Any) -> Sequence[Listed]:
             return [
-                (item["path"], item["size"], item["last_modified"].timestamp())
+                (item["path"], item["size"], item["last_modified"].timestamp(), item["e_tag"] or "")
                 for chunk in obstore.list(client, offset=prefix or None, chunk_size=1000)
                 for item in chunk
                 if item["path"].startswith(prefix) and "/" not in item["path"] and item["path"][0] != "."

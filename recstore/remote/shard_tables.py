@@ -54,7 +54,7 @@ def parts(
     if isinstance(url, (str, bytes, os.PathLike)):
         url, number = split_number(os.fsdecode(url))
     storage = storage_of(url, options)
-    number = number or manifests.existing(storage)
+    number = number or manifests.existing(storage)[0]
     manifest = manifests.load(storage, number)
     columns = _names(columns)
     if manifest.kind == "mapping" and columns is not None:

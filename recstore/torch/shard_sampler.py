@@ -156,10 +156,11 @@ class ShardSampler(sampler_base.IndexSampler):
     def _request(self, order: ShardOrder, window: int, following: int | None) -> None:
         """Requests the shards of this window and the next. Except at the first window, this window was requested
         before, and its shards are in the cache unless they were evicted."""
-        shards = order.shards_of(window)
+        set_, shards = self._records.selection.shards, order.shards_of(window)
+        set_.opener.check_window(shards)
         if following is not None:
             shards += order.shards_of(following)
-        self._records.selection.shards.fetch_ahead(shards)
+        set_.fetch_ahead(shards)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None, "_requested": None}  # made again on demand

@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import pickle
+import random
 import signal
 import stat
 import sys
@@ -17,7 +18,7 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, res
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, cache_folder, fetch_process, key_filters, manifest, open_set
+from recstore.remote import cache, cache_folder, cache_room, fetch_process, key_filters, open_set
 from recstore.remote import names as names_of_files
 from recstore.remote.choose_storage import storage_of
 
@@ -140,15 +141,53 @@ def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, w
             assert x.to_list() == [record for part in parts for record in part]
 
 
-def test_a_checked_copy_is_not_hashed_again(made, tmp_path, monkeypatch):
+def test_a_checked_copy_is_hashed_once_in_a_boot(made, tmp_path, monkeypatch):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
     os.utime(path)  # an earlier version recorded a use this way
-    hashed = []
-    monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or path.stem)
-    for _ in range(2):
-        with recstore.open(made.at, cache=tmp_path, options=made.options) as x:
-            assert x.to_list() == ALL and hashed == [str(path)]
+    hashed, hash_of = [], names_of_files.hash_of
+    monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or hash_of(file))
+
+    def read_twice():
+        for _ in range(2):
+            with recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options) as x:
+                assert x.to_list() == ALL
+        out = sorted(hashed)
+        hashed.clear()
+        return out
+
+    assert read_twice() == [str(path)]
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))
+    assert read_twice() == sorted(map(str, path.parent.glob("*.recs")))
+    monkeypatch.setattr(os, "utime", refuse_as_read_only)
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(1, 17)))
+    assert read_twice() == sorted(2 * list(map(str, path.parent.glob("*.recs"))))
+
+
+def refuse_as_read_only(*_, **__):
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+@pytest.mark.parametrize("lost", ["one page of each file", "all pages"])
+def test_a_crash_of_the_machine_loses_pages(tmp_path, monkeypatch, lost):
+    """The journal of a file system may keep the name, size and times of a file, and lose pages that were not synced."""
+    monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
+    parts = [[f"{i} {k}" * 400 for k in range(100)] for i in range(4)]
+    made = shard_sets.write(tmp_path / "set", parts)
+    recstore.open(tmp_path / "set", cache=tmp_path).close()
+    for number, path in enumerate(sorted((tmp_path / "recstore").rglob("*.*"))):
+        before, size = path.stat(), path.stat().st_size
+        path.chmod(0o600)
+        with path.open("r+b") as file:
+            page = min(number + 2, size // 4096 - 1) if lost == "one page of each file" and size > 8192 else 0
+            file.seek(4096 * page)
+            file.write(bytes(min(size, 4096) if lost == "one page of each file" else size))
+        path.chmod(0o400)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))  # the machine starts again
+    with recstore.open(f"{tmp_path}/set@1", cache=tmp_path) as x:
+        assert x.to_list() == [record for part in parts for record in part]
+    assert len(made) == 4
 
 
 # ---- Room ----
@@ -159,21 +198,26 @@ def sizes(made):
 
 
 def used(folder):
-    return sum(path.stat().st_size for path in pathlib.Path(folder, "recstore").rglob("*") if path.is_file())
+    """The bytes that count against the limit."""
+    files = pathlib.Path(folder, "recstore").rglob("*.*")
+    return sum(path.stat().st_size for path in files if path.suffix not in (cache.LOCK, cache.OPEN))
 
 
-def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
-    limit = 3 * sizes(made)[-1] + 3000
-    x = recstore.open(made.at, cache=tmp_path, limit=limit, lazy=True, options=made.options)
-    assert x.to_list() == ALL
-    assert used(tmp_path) <= limit and names(tmp_path, ".recs") == sorted(f"{h}.recs" for h in made.made.hashes[3:])
-    assert x.to_list() == ALL  # evicted files are fetched again
-    reset_settled_counts(made)
-    y = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
-    assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
-    assert y[0] == ALL[0]
-    has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # used more recently than others
+def test_a_limit_keeps_the_same_part_of_a_set_over_epochs(tmp_path, monkeypatch):
+    """The shards with the lowest names stay. LRU would keep nothing that the next epoch reads before it is evicted."""
+    monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
+    made = shard_sets.write(tmp_path / "set", [[f"{i} {k}" * 40 for k in range(50)] for i in range(32)])
+    limit = made.nbytes // 2 + 10_000
+    x = recstore.open(tmp_path / "set", cache=tmp_path, limit=limit, lazy=True)
+    missing = []
+    for epoch in range(3):
+        cached = set(names(tmp_path, ".recs"))
+        order = random.Random(epoch).sample(made.hashes, 32)
+        missing.append(sum(f"{hash_}.recs" not in cached for hash_ in order))
+        assert all(x[50 * made.hashes.index(hash_)] == f"{made.hashes.index(hash_)} 0" * 40 for hash_ in order)
+        assert used(tmp_path) <= limit
+    lowest = {f"{hash_}.recs" for hash_ in sorted(made.hashes)[:14]}
+    assert missing[0] == 32 and missing[1:] <= [17, 17] and lowest <= set(names(tmp_path, ".recs"))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
@@ -188,17 +232,65 @@ def test_evicted_files_are_unmapped(made, tmp_path):
     x.close()
 
 
-def test_files_with_a_future_time_are_evicted_first(made, tmp_path):
-    """In the usual order these files would stay until that time."""
-    recstore.open(made.at, cache=tmp_path, options=made.options).close()
-    ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
-    os.utime(ahead, (time.time() + 10**8,) * 2)
-    storage = storage_of(made.at, made.options)
-    more = shard_sets.put(storage, recstore.RecordList(shard_sets.records(60, 5000)))
-    manifest.commit(storage, lambda old: manifest.Manifest("list", [*old.shards(), more]))
-    x = recstore.open(made.at, cache=tmp_path, limit=used(tmp_path) + 2000, lazy=True, options=made.options)
-    assert x[-1]["i"] == 5059
-    assert not ahead.exists() and len(names(tmp_path, ".recs")) == 6
+def test_recent_files_stay_whatever_their_names(tmp_path):
+    """A wrong clock may give a file a time in the future, or many files one time."""
+    into = cache.Cache(tmp_path, limit=6400)
+    lease = cache_room.Lease(into.sets, "0" * 40, 6400)
+    now = time.time()
+    for name, used_at in [("f", now), ("e", now - 9), ("d", now - 99), ("a", now - 999), ("9", now + 10**8)]:
+        with cache.Part(into, name * 40 + ".recs", 1000) as part:
+            part.write(bytes(1000))
+            part.publish()
+        os.utime(into.path(name * 40 + ".recs"), (used_at, 0))
+    pathlib.Path(into.sets, "1" * 40 + ".json").write_bytes(bytes(700))
+    pathlib.Path(into.sets, "0" * 40 + ".json").write_bytes(bytes(700))  # of the open set
+    lease.read_at_a_time(2000)
+
+    def left_after(needed):
+        assert into.room.make(needed)[0] <= 0
+        return "".join(name[0] for name in names(tmp_path, ".recs"))
+
+    assert [left_after(1000), left_after(2000), left_after(3000)] == ["9aef", "9ef", "ef"]
+    assert left_after(4000) == "f" and os.listdir(into.sets).count("0" * 40 + ".json") == 1
+    lease.close()
+    assert left_after(6400) == "" and os.listdir(into.sets) == []
+
+
+def test_a_smaller_limit_spares_the_files_of_another_job(tmp_path, monkeypatch):
+    monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
+    sets = [tmp_path / "first", tmp_path / "second"]
+    first, second = (shard_sets.write(url, [[f"{url} {i}" * 100] for i in range(8)]) for url in sets)
+    shards = [{f"{hash_}.recs" for hash_ in made.hashes} for made in (first, second)]
+
+    def cached():
+        found = set(names(tmp_path, ".recs"))
+        return len(found & shards[0]), len(found & shards[1])
+
+    x = recstore.open(sets[0], cache=tmp_path)
+    limit = 2 * max(second.sizes) + 5000
+    y = recstore.open(sets[1], cache=tmp_path, limit=limit, lazy=True)
+    assert len(y.to_list()) == 8 and cached() == (8, 2)
+    handle = pickle.dumps(x)
+    x.close()
+    y = recstore.open(f"{sets[1]}@1", cache=tmp_path, limit=limit, lazy=True)
+    y.to_list()
+    assert sum(cached()) <= 2  # a closed set is not a job
+    x = pickle.loads(handle)
+    assert len(x.to_list()) == 8 and cached()[0] == 8
+    assert [len(y.to_list()), cached()[0]] == [8, 8]
+
+
+def test_the_folder_of_a_large_cache_is_not_listed_for_each_file(tmp_path, monkeypatch):
+    into, scans = cache.Cache(tmp_path, limit=100_000), []
+    scan = into.room._scan
+    monkeypatch.setattr(into.room, "_scan", lambda: scans.append(1) or scan())
+    for i in range(400):
+        name = f"{hash(str(i)) % 16**10:040x}.recs"
+        with into.new_part(name, 500) as part:
+            part.write(bytes(500))
+            part.publish()
+        assert used(tmp_path) <= 100_000
+    assert used(tmp_path) > 95_000 and len(scans) < 400 / 2
 
 
 def test_a_huge_limit(made, tmp_path):
@@ -221,9 +313,9 @@ def test_a_limit_that_is_too_small(made, tmp_path):
 def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
     into = cache.Cache(tmp_path, limit=20_000)
     with cache.Part(into, "a" * 40 + ".recs", 15_000):
-        assert into._make_room(10_000)[1] is True and len(into.sweep()) == 2
+        assert into.room.make(10_000)[1] is True and len(into.sweep()) == 3
         assert used(tmp_path) == 15_000
-    assert into._make_room(10_000)[0] <= 0 and used(tmp_path) == 0
+    assert into.room.make(10_000)[0] <= 0 and used(tmp_path) == 0
 
 
 KILLED_WRITER = """
@@ -238,7 +330,7 @@ def test_the_unfinished_file_of_a_killed_process_is_removed_when_room_is_needed(
     assert waiting.python("-c", KILLED_WRITER, str(tmp_path)).returncode == -signal.SIGKILL
     into = cache.Cache(tmp_path, limit=20_000)
     assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
-    lacking, may_change, _ = into._make_room(10_000)
+    lacking, may_change, _ = into.room.make(10_000)
     assert lacking <= 0 and not may_change and used(tmp_path) == 0
 
 
@@ -289,15 +381,15 @@ def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
     into = cache.Cache(tmp_path, limit=20_000)
     path = os.path.join(into.sets, "0" * 40 + ".json")
     pathlib.Path(path).write_bytes(bytes(15_000))
-    scan = into._scan
+    scan = into.room._scan
 
     def unlinked_by_another_process():
         result = scan()
         os.unlink(path)
         return result
 
-    monkeypatch.setattr(into, "_scan", unlinked_by_another_process)
-    assert into._make_room(10_000)[0] <= 0
+    monkeypatch.setattr(into.room, "_scan", unlinked_by_another_process)
+    assert into.room.make(10_000)[0] <= 0
 
 
 def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
