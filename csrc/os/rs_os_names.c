@@ -312,7 +312,11 @@ static int open_lock_file(const char *path) {
         if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* check_ours reports a failure */
         return fd;
     }
-    if (errno != EACCES || lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) return -1;
+    if (errno != EACCES) return -1;
+    if (lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) {
+        errno = EACCES;
+        return -1;
+    }
     return open(path, flags, 0600);
 }
 

@@ -94,9 +94,19 @@ class Cache:
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def lock(self, name: str) -> native.Lock:
-        """The lock of a file, after one attempt to take it."""
-        return native.Lock(self.path(name) + LOCK)
+    def lock(self, name: str, where: str = "") -> native.Lock:
+        """The lock of a missing file of the object or set `where`, after one attempt to take it. Raises OSError in a
+        read-only folder."""
+        try:
+            return native.Lock(self.path(name) + LOCK)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            raise OSError(
+                error.errno,
+                f"the cache {self.user_path!r} is read-only and lacks a file of {where or name}: open a version that "
+                "it has in full, such as URL@3, or give cache= another folder",
+            ) from None
 
     def is_being_fetched(self, name: str) -> bool:
         with contextlib.suppress(OSError):

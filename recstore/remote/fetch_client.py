@@ -22,7 +22,7 @@ from hashlib import blake2b
 
 from recstore._core import forks, native
 from recstore.errors import RemoteError
-from recstore.remote import cache, fetch_process, names
+from recstore.remote import cache, fetch_process
 from recstore.remote.storage import append
 from recstore.text import counted
 
@@ -327,15 +327,15 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     """
     into = client.cache
     once(
-        os.path.join(into.sets, set_id + names.LOCK),
+        os.path.join("sets", set_id),
         lambda: None if missing_of(into.names()) else True,
         lambda: client.ask("fetch", missing_of(into.names())),
         client,
     )
 
 
-def once(path: str, find: Callable[[], _T | None], fetch: Callable[[], _T], client: Client) -> _T:
-    """The result of `find` or, if that is None, of `fetch`, which one process at a time calls with the lock at `path`.
+def once(name: str, find: Callable[[], _T | None], fetch: Callable[[], _T], client: Client) -> _T:
+    """The result of `find` or, if that is None, of `fetch`, which one process at a time calls with the lock of `name`.
     Raises as `ensure` does."""
     options = client.storage.options
     wait = cache.Wait(client.storage.url)
@@ -343,7 +343,7 @@ def once(path: str, find: Callable[[], _T | None], fetch: Callable[[], _T], clie
         found = find()
         if found is not None:
             return found
-        lock = native.Lock(path)
+        lock = client.cache.lock(name, client.storage.url)
         try:
             if _wait_for(lock, options, wait):
                 found = find()

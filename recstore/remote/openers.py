@@ -110,7 +110,7 @@ def _manifest(
             part.publish(modified or caches.time_of(""))
         return contents
 
-    return fetch_client.once(into.path(name) + names.LOCK, cached, fetch, client), lease
+    return fetch_client.once(name, cached, fetch, client), lease
 
 
 class _ClientStorage(Storage):

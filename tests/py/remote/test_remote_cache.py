@@ -498,6 +498,19 @@ def test_refused_folders(made, tmp_path, monkeypatch):
     assert made.log == []
 
 
+def test_a_read_only_cache(made, tmp_path, monkeypatch):
+    """Reading a cached version writes nothing, and another version names the folder and the remedy."""
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    for module, name in ((native, "Lock"), (cache_room, "open_locked"), (os, "utime")):
+        monkeypatch.setattr(module, name, refuse_as_read_only)
+    for at in (made.at, f"{made.at}@1"):
+        assert recstore.open(at, cache=tmp_path, options=made.options).to_list() == ALL
+    shard_sets.write(made.at, PARTS[:2], made.options)
+    with pytest.raises(OSError, match=f"'{tmp_path}' is read-only and lacks a file of {made.at}: .*@") as caught:
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert caught.value.errno == errno.EROFS
+
+
 def test_a_folder_with_the_sticky_bit_may_be_shared(made, tmp_path):
     (tmp_path / "nvme").mkdir()
     (tmp_path / "nvme").chmod(0o1777)
