@@ -330,9 +330,9 @@ class CachedOpener(Opener):
             return
         missing, total = [], 0
         for name, nbytes in map(self._pair, numbers):
+            if self.cache.limit is not None and total + nbytes > self.cache.limit - self.cache.limit // 8:
+                break  # it would take the room of a shard that is read earlier, or of manifests
             total += nbytes
-            if self.cache.limit is not None and total > self.cache.limit:
-                break  # it would take the room of a file that is read earlier
             if self.cache.has(name, nbytes):
                 self.cache.use(self.cache.path(name))
             else:

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pickle
 import random
+import re
 import signal
 import stat
 import sys
@@ -230,6 +231,25 @@ def test_evicted_files_are_unmapped(made, tmp_path):
             removed = [line for line in file if str(tmp_path) in line and line.endswith("(deleted)\n")]
         assert len(removed) < len(x.selection.shards) / 2, removed
     x.close()
+
+
+def test_windows_and_the_limit(made, tmp_path, caplog):
+    """A hint stops at the limit, so that it evicts nothing that is read earlier."""
+    limit = 4 * sizes(made)[-1] + 100
+    x = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
+    opener = x.selection.shards.opener
+    opener.check_window([0, 1, 2, 3])
+    opener.fetch_ahead([0, 1, 2, 3, 4, 5])
+    assert caplog.text == ""
+    assert x[:180].to_list() == ALL[:180]
+    has_sent(made, 3)
+    opener.check_window(range(5))
+    opener.check_window(range(5))
+    # 60 records in a shard, and a fifth of the shards is not in the cache.
+    assert re.findall(r"a window of 5 shards .* limit=[0-9,]+ .* fetched (\d+)\.\d times", caplog.text) == ["12"]
+    with recstore.open(f"{made.at}@1", cache=tmp_path, lazy=True, options=made.options) as y:
+        y.selection.shards.opener.check_window(range(6))
+    assert len(caplog.records) == 1
 
 
 def test_recent_files_stay_whatever_their_names(tmp_path):
