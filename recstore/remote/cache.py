@@ -86,10 +86,11 @@ class Cache:
     Raises the errors of cache_folder.create."""
 
     def __init__(self, path: AnyPath, limit: int | None = None) -> None:
-        self.folder, self.limit = cache_folder.create(path), limit
+        self.folder, self.group = cache_folder.create(path)
+        self.limit = limit
         self.user_path = os.path.dirname(self.folder)
         self.sets = os.path.join(self.folder, "sets")
-        self.room = None if limit is None else cache_room.Room(self.folder, limit)
+        self.room = None if limit is None else cache_room.Room(self.folder, limit, self.group)
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -98,7 +99,7 @@ class Cache:
         """The lock of a missing file of the object or set `where`, after one attempt to take it. Raises OSError in a
         read-only folder."""
         try:
-            return native.Lock(self.path(name) + LOCK)
+            return native.Lock(self.path(name) + LOCK, self.group)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES):
                 raise
@@ -124,7 +125,8 @@ class Cache:
         except OSError:
             return False
         size_is_right = nbytes is None or status.st_size == nbytes
-        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1 and size_is_right:
+        is_ours = self.group or status.st_uid == os.geteuid()
+        if stat.S_ISREG(status.st_mode) and is_ours and status.st_nlink == 1 and size_is_right:
             return True
         self.discard(name)
         return False
@@ -232,7 +234,7 @@ class Cache:
         end, may_change, before = time.monotonic() + _PATIENCE, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
-            with _locked(self.path("room" + LOCK)):
+            with self._locked_room():
                 lacking, may_change, parts = self.room.make(needed)
                 if lacking <= 0:
                     return Part(self, name, nbytes, max_bytes)
@@ -245,13 +247,30 @@ class Cache:
             f"{self.user_path!r}: raise the limit",
         )
 
+    @contextlib.contextmanager
+    def _locked_room(self) -> Iterator[None]:
+        """Holds the lock of the room, after waiting for the process that has it."""
+        path = self.path("room" + LOCK)
+        wait = Wait(path, "has locked")
+        while True:
+            lock = self.lock("room")
+            try:
+                while lock.state == native.BUSY:
+                    wait.pause()
+                    lock.attempt()
+                if lock.state == native.HELD:
+                    yield
+                    return
+            finally:
+                lock.close()
+
     def sweep(self) -> set[str]:
         """Removes the parts, locks and leases of killed processes. Returns the names of all files before the sweep."""
         names_before = self.names()
         for folder, files in ((self.folder, names_before), (self.sets, os.listdir(self.sets))):
             for name in files:
                 if name.endswith((PART, LOCK, OPEN)):
-                    cache_room.unlink_unused(os.path.join(folder, name))
+                    cache_room.unlink_unused(os.path.join(folder, name), self.group)
         return names_before
 
 
@@ -271,7 +290,7 @@ class Part:
         fd = None
         while fd is None:
             self.name = f"{cache.path(name)}.{os.urandom(6).hex()}{PART}"
-            fd = cache_room.open_locked(self.name, os.O_EXCL, fcntl.LOCK_EX)
+            fd = cache_room.open_locked(self.name, os.O_EXCL, fcntl.LOCK_EX, cache_room.MODES[cache.group])
         self.fd, self.published = fd, False
         try:
             self.hash, self.written = names.new_hash(), 0
@@ -338,7 +357,7 @@ class Part:
         os.ftruncate(self.fd, self.written)
         if not any(boot_id()):
             os.fsync(self.fd)  # on this system the seal does not show whether the machine crashed
-        os.fchmod(self.fd, 0o400)
+        os.fchmod(self.fd, cache_room.MODES[self.cache.group] & 0o440)
         os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd) if modified is None else modified))
         os.rename(self.name, self.cache.path(self.final_name))
         self.published = True
@@ -357,20 +376,3 @@ class Part:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Holds a lock, after waiting for the process that has it."""
-    wait = Wait(path, "has locked")
-    while True:
-        lock = native.Lock(path)
-        try:
-            while lock.state == native.BUSY:
-                wait.pause()
-                lock.attempt()
-            if lock.state == native.HELD:
-                yield
-                return
-        finally:
-            lock.close()

@@ -26,17 +26,20 @@ from recstore.remote.names import LOCK, OPEN, PART, RECORDS
 
 _LEASE = re.compile(r"([0-9a-f]{40})\.(none|[0-9]+)" + re.escape(OPEN))
 _ROOM = "room"
+MODES = 0o600, 0o660  # of the files that processes write, in a private cache and in that of a group
 _UNLIMITED = 1 << 64
 _SMALL = 3  # filters and manifests of closed sets may take a part of 1 / 2**3 of the limit
 _AHEAD = 6  # files may take a part of 1 / 2**6 of the limit before the folder is listed again
 
 
-def open_locked(path: str, flags: int, how: int) -> int | None:
+def open_locked(path: str, flags: int, how: int, mode: int) -> int | None:
     """A descriptor of a file of the cache, locked by flock until its last copy is closed. None if a sweep removed the
     file before it was locked."""
     import fcntl
 
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, mode)
+    with contextlib.suppress(PermissionError):  # another user of the group has made the file
+        os.fchmod(fd, mode)
     fcntl.flock(fd, how)
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
@@ -45,10 +48,10 @@ def open_locked(path: str, flags: int, how: int) -> int | None:
     return None
 
 
-def unlink_unused(path: str) -> bool:
+def unlink_unused(path: str, group: bool) -> bool:
     """Removes a file unless a process has locked it. Returns whether the file is gone."""
     try:
-        return native.unlink_unused(path)
+        return native.unlink_unused(path, group=group)
     except FileNotFoundError:
         return True  # another process has removed it
     except OSError:
@@ -61,7 +64,8 @@ class Lease:
 
     fd: int | None = None
 
-    def __init__(self, sets: str, set_id: str, limit: int | None) -> None:
+    def __init__(self, sets: str, set_id: str, limit: int | None, group: bool) -> None:
+        self.group = group
         self.path = os.path.join(sets, f"{set_id}.{'none' if limit is None else limit}{OPEN}")
         self.open()
 
@@ -70,7 +74,7 @@ class Lease:
 
         with contextlib.suppress(OSError):
             while self.fd is None:
-                self.fd = open_locked(self.path, 0, fcntl.LOCK_SH)
+                self.fd = open_locked(self.path, 0, fcntl.LOCK_SH, MODES[self.group])
 
     def read_at_a_time(self, nbytes: int) -> None:
         """Records how many bytes the processes read at a time."""
@@ -82,7 +86,7 @@ class Lease:
         fd, self.fd = self.fd, None
         if fd is not None:
             os.close(fd)
-            unlink_unused(self.path)
+            unlink_unused(self.path, self.group)
 
     def __del__(self) -> None:
         self.close()
@@ -110,8 +114,8 @@ class Room:
     """Makes room in the folder of a cache, whose files have at most `limit` bytes in all. Not thread-safe: the caller
     holds a lock."""
 
-    def __init__(self, folder: str, limit: int) -> None:
-        self.folder, self.limit = folder, limit
+    def __init__(self, folder: str, limit: int, group: bool) -> None:
+        self.folder, self.limit, self.group = folder, limit, group
         self._shards: dict[str, set[str]] = {}  # the names of the shards of a set, by its id
 
     def make(self, needed: int) -> tuple[int, bool, list[tuple[str, int, int]]]:
@@ -198,7 +202,7 @@ class Room:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    if entry.name.endswith(PART) and unlink_unused(entry.path):
+                    if entry.name.endswith(PART) and unlink_unused(entry.path, self.group):
                         continue  # its process was killed
                     total += status.st_size
                     if entry.name.endswith(PART):
@@ -211,7 +215,7 @@ class Room:
 
     def _evict(self, file: _File) -> bool:
         """Unlinks a file unless a process holds its lock. Returns whether the file is gone."""
-        lock = native.Lock(file.path + LOCK)
+        lock = native.Lock(file.path + LOCK, self.group)
         try:
             if lock.state != native.HELD:
                 return False
@@ -232,10 +236,10 @@ class Room:
         return min(left, limit >> _AHEAD) if limit == self.limit else 0
 
     def _set_left(self, left: int) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        import fcntl
+
         with contextlib.suppress(OSError):  # the disk is full: the new file raises the error
-            fd = os.open(os.path.join(self.folder, _ROOM), flags, 0o600)
-            try:
+            fd = open_locked(os.path.join(self.folder, _ROOM), 0, fcntl.LOCK_SH, MODES[self.group])
+            if fd is not None:
                 os.pwrite(fd, b"%20d %20d" % (self.limit, left), 0)
-            finally:
                 os.close(fd)

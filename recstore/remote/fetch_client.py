@@ -345,22 +345,22 @@ def once(name: str, find: Callable[[], _T | None], fetch: Callable[[], _T], clie
             return found
         lock = client.cache.lock(name, client.storage.url)
         try:
-            if _wait_for(lock, options, wait):
+            if _wait_for(lock, options, wait, client.cache.group):
                 found = find()
                 return _fetch_locked(fetch, lock, options) if found is None else found
         finally:
             lock.close()
 
 
-def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
+def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait, group: bool = False) -> bool:
     """Waits for the lock of a set. Returns whether this process holds it; False if the lock file was removed. Raises
-    the error of the previous holder."""
+    the error of the previous holder, except in the cache of a group: another user's pickle could run any code."""
     first_content = None
     while lock.state == native.BUSY and lock.leads():
         first_content = lock.read() if first_content is None else first_content
         wait.pause()
         lock.attempt()
-    if first_content is not None:
+    if first_content is not None and not group:
         content = lock.read()
         # An error that was in the file from the beginning belongs to an earlier holder, which was killed.
         if content and content != first_content:

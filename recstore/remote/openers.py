@@ -90,7 +90,7 @@ def _manifest(
         modified = caches.time_of(facts)
     id_ = set_id(remote.url, number, reading.place)
     name = os.path.join("sets", f"{id_}.json")
-    lease = cache_room.Lease(into.sets, id_, into.limit)
+    lease = cache_room.Lease(into.sets, id_, into.limit, into.group)
 
     def cached() -> manifest.Manifest | None:
         data = into.read(name, modified=modified)
