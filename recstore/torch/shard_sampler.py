@@ -138,6 +138,15 @@ class ShardSampler(sampler_base.IndexSampler):
                 part = slots[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
+    def _fill_some(self, out: Any, live: sampler_base.Iteration, taken: int) -> int:
+        """Stops at the end of a window: a window is requested when its first index is written, which would be too early
+        for the windows after the next."""
+        order, ranks, out = self._order_of(live), live.world_size, as_int64(out)
+        item = order.dealt(live.first + taken * ranks, ranks, live.rank)
+        if ranks % order.lanes == 0 and item < live.length:
+            out = out[: order.left_in_window(item, ranks)]
+        return super()._fill_some(out, live, taken)
+
     def _order_of(self, live: sampler_base.Iteration) -> ShardOrder:
         """The order of an iteration's epoch. The latest order is cached."""
         key = self.window, self._key(live.epoch), live.legs
