@@ -67,8 +67,8 @@ class Wait:
 
 def seal(name: str, descriptor: int) -> int:
     """The modification time, in nanoseconds, that marks a file whose content was compared with the hash in its name. A
-    write changes the time, a copy changes the inode, and a crash of the machine, which may lose pages that were not on
-    the disk yet, changes the boot id. Such a file is hashed again before use."""
+    write changes the time, a copy changes the inode, and a crash of the machine, which may lose pages that the disk has
+    confirmed, changes the boot id. Such a file is hashed again before use."""
     return time_of(f"{name} {os.fstat(descriptor).st_ino} {boot_id().hex()}")
 
 
@@ -355,10 +355,9 @@ class Part:
         """Renames the file to its final name, with a modification time in nanoseconds, by default the seal. The caller
         still holds the lock, as in `Cache.new_part`."""
         os.ftruncate(self.fd, self.written)
-        if not any(boot_id()):
-            os.fsync(self.fd)  # on this system the seal does not show whether the machine crashed
         os.fchmod(self.fd, cache_room.MODES[self.cache.group] & 0o440)
         os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd) if modified is None else modified))
+        os.fsync(self.fd)  # or a crash could leave the new name, the seal and no content
         os.rename(self.name, self.cache.path(self.final_name))
         self.published = True
 

@@ -166,9 +166,18 @@ def refuse_as_read_only(*_, **__):
     raise OSError(errno.EROFS, "Read-only file system")
 
 
+def test_a_file_has_its_name_once_it_is_on_the_disk(tmp_path, monkeypatch):
+    found = shard_sets.write(tmp_path / "set", PARTS[:1])
+    into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.pread(fd, 1 << 20, 0), into.has(name))) or fsync(fd))
+    fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch(name, found.sizes[0])
+    assert synced == [((tmp_path / "set" / name).read_bytes(), False)]
+
+
 @pytest.mark.parametrize("lost", ["one page of each file", "all pages"])
 def test_a_crash_of_the_machine_loses_pages(tmp_path, monkeypatch, lost):
-    """The journal of a file system may keep the name, size and times of a file, and lose pages that were not synced."""
+    """A disk may have lost the pages that it confirmed, and kept the name, the size and the times of a file."""
     monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
     parts = [[f"{i} {k}" * 400 for k in range(100)] for i in range(4)]
     made = shard_sets.write(tmp_path / "set", parts)
