@@ -27,7 +27,7 @@ import time
 from hashlib import blake2b
 
 from recstore._core import native
-from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError, VersionError
+from recstore.errors import CorruptError, OutOfSpaceError, VersionError
 from recstore.remote import cache_folder, cache_room, names
 from recstore.remote.names import LOCK, OPEN, PART, RECORDS
 from recstore.shm.process_identity import boot_id
@@ -142,17 +142,19 @@ class Cache:
             return None
         path = self.path(name)
         try:
-            segment = native.open_path(path, limits, follow_links=False)
-            if full:
-                segment.verify(limits)
-        except SegmentNotFoundError:
+            with open(path, "rb") as file:  # another process may replace the file meanwhile
+                try:
+                    segment = native.open_path(path, limits, follow_links=False)
+                    if full:
+                        segment.verify(limits)
+                except (CorruptError, VersionError):
+                    if self._is_intact(name, file.fileno()):
+                        raise  # it was written this way, or its records exceed this reader's limits
+                    self.discard(name)
+                    return None
+        except FileNotFoundError:
             return None  # evicted since
-        except (CorruptError, VersionError):
-            if self._is_intact(name):
-                raise  # it was written this way, or its records exceed this reader's limits
-            self.discard(name)
-            return None
-        if os.fstat(segment.fileno()).st_mtime_ns != seal(name, segment.fileno()) and not self._is_intact(name):
+        if not self._is_checked(name, segment.fileno()):
             segment.close()
             self.discard(name)
             return None
@@ -177,17 +179,23 @@ class Cache:
             f"other processes keep evicting {name} from the cache {self.user_path!r} before it is opened: raise limit=",
         )
 
-    def _is_intact(self, name: str) -> bool:
-        """Whether the content of a shard file matches the hash in its name. If so, seals the file."""
-        try:
-            with open(self.path(name), "rb") as file:
-                if names.hash_of(file) != name.removesuffix(RECORDS):
-                    return False
-                with contextlib.suppress(OSError):  # the disk is read-only: the next opening hashes the file again
-                    os.utime(file.fileno(), ns=(time.time_ns(), seal(name, file.fileno())))
-                return True
-        except FileNotFoundError:
-            return False
+    def _is_checked(self, name: str, fd: int) -> bool:
+        """Whether a shard file, open as `fd`, has a seal or gets one now. One process at a time hashes it."""
+        if os.fstat(fd).st_mtime_ns == seal(name, fd):
+            return True
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # the folder is read-only
+                stack.enter_context(self._locked(name))
+            return os.fstat(fd).st_mtime_ns == seal(name, fd) or self._is_intact(name, fd)
+
+    def _is_intact(self, name: str, fd: int) -> bool:
+        """Whether the content of a shard file, open as `fd`, matches the hash in its name. If so, seals the file."""
+        with open(fd, "rb", closefd=False) as file:
+            if names.hash_of(file) != name.removesuffix(RECORDS):
+                return False
+        with contextlib.suppress(OSError):  # the disk is read-only: the next opening hashes the file again
+            os.utime(fd, ns=(time.time_ns(), seal(name, fd)))
+        return True
 
     def read(self, name: str, max_bytes: int | None = None, modified: int | None = None) -> bytes | None:
         """The bytes of a filter or manifest. None if it is missing, or has another modification time (nanoseconds) than
@@ -234,7 +242,7 @@ class Cache:
         end, may_change, before = time.monotonic() + _PATIENCE, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
-            with self._locked_room():
+            with self._locked("room"):
                 lacking, may_change, parts = self.room.make(needed)
                 if lacking <= 0:
                     return Part(self, name, nbytes, max_bytes)
@@ -248,12 +256,11 @@ class Cache:
         )
 
     @contextlib.contextmanager
-    def _locked_room(self) -> Iterator[None]:
-        """Holds the lock of the room, after waiting for the process that has it."""
-        path = self.path("room" + LOCK)
-        wait = Wait(path, "has locked")
+    def _locked(self, name: str) -> Iterator[None]:
+        """Holds the lock of a file, after waiting for the process that has it."""
+        wait = Wait(self.path(name) + LOCK, "has locked")
         while True:
-            lock = self.lock("room")
+            lock = self.lock(name)
             try:
                 while lock.state == native.BUSY:
                     wait.pause()

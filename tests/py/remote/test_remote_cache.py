@@ -144,7 +144,9 @@ def test_a_checked_copy_is_hashed_once_in_a_boot(made, tmp_path, monkeypatch):
     path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
     os.utime(path)  # an earlier version recorded a use this way
     hashed, hash_of = [], names_of_files.hash_of
-    monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or hash_of(file))
+    monkeypatch.setattr(
+        names_of_files, "hash_of", lambda file: hashed.append(os.fstat(file.fileno()).st_ino) or hash_of(file)
+    )
 
     def read_twice():
         for _ in range(2):
@@ -154,12 +156,13 @@ def test_a_checked_copy_is_hashed_once_in_a_boot(made, tmp_path, monkeypatch):
         hashed.clear()
         return out
 
-    assert read_twice() == [str(path)]
+    inodes = sorted(path.stat().st_ino for path in path.parent.glob("*.recs"))
+    assert read_twice() == [path.stat().st_ino]
     monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))
-    assert read_twice() == sorted(map(str, path.parent.glob("*.recs")))
+    assert read_twice() == inodes
     monkeypatch.setattr(os, "utime", refuse_as_read_only)
     monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(1, 17)))
-    assert read_twice() == sorted(2 * list(map(str, path.parent.glob("*.recs"))))
+    assert read_twice() == sorted(2 * inodes)
 
 
 def refuse_as_read_only(*_, **__):
@@ -173,6 +176,31 @@ def test_a_file_has_its_name_once_it_is_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.pread(fd, 1 << 20, 0), into.has(name))) or fsync(fd))
     fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch(name, found.sizes[0])
     assert synced == [((tmp_path / "set" / name).read_bytes(), False)]
+
+
+def test_a_file_is_replaced_while_it_is_checked(tmp_path):
+    """Two processes open a damaged file, and one of them fetches it again before the other has hashed it."""
+    found = shard_sets.write(tmp_path / "set", [["a" * 100] * 64])
+    into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
+    fetch = fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch
+    fetch(name, found.sizes[0])
+    content = (tmp_path / "set" / name).read_bytes()
+    damaged = tmp_path / "cache" / "recstore" / name
+    damaged.chmod(0o600)
+    damaged.write_bytes(content.replace(b"a" * 100, b"a" * 99 + b"z"))
+    is_checked = into._is_checked
+
+    def replaced_before(name, fd):
+        into._is_checked = is_checked
+        damaged.unlink()
+        fetch(name, found.sizes[0])
+        return is_checked(name, fd)
+
+    into._is_checked = replaced_before
+    assert into.open(name, found.sizes[0], None) is None
+    segment = into.open_segment(name, found.sizes[0], fetch)
+    assert os.pread(segment.fileno(), len(content), 0) == content
+    segment.close()
 
 
 @pytest.mark.parametrize("lost", ["one page of each file", "all pages"])

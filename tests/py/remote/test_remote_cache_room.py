@@ -242,7 +242,7 @@ def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplo
     into = cache.Cache(tmp_path, limit=1)
     lock = into.lock("room")
     monkeypatch.setattr(cache, "time", Clock(lambda n: lock.close() if n == 2 else None))
-    with into._locked_room():
+    with into._locked("room"):
         assert "room.lock" in caplog.text
 
 
