@@ -73,6 +73,8 @@ class Lease:
         import fcntl
 
         with contextlib.suppress(OSError):
+            if self.fd is None:
+                unlink_unused(self.path, self.group)  # the file of a killed process has its number of bytes
             while self.fd is None:
                 self.fd = open_locked(self.path, 0, fcntl.LOCK_SH, MODES[self.group])
 

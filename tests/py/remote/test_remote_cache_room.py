@@ -81,7 +81,10 @@ def test_windows_and_the_limit(made, tmp_path, caplog):
 def test_recent_files_stay_whatever_their_names(tmp_path):
     """A wrong clock may give a file a time in the future, or many files one time."""
     into = cache.Cache(tmp_path, limit=6400)
+    path = pathlib.Path(into.sets, "0" * 40 + ".6400.open")
+    path.write_bytes(b"5000")  # of a killed process
     lease = cache_room.Lease(into.sets, "0" * 40, 6400, False)
+    assert path.read_bytes() == b""
     now = time.time()
     for name, used_at in [("f", now), ("e", now - 9), ("d", now - 99), ("a", now - 999), ("9", now + 10**8)]:
         with cache.Part(into, name * 40 + ".recs", 1000) as part:
