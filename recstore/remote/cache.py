@@ -98,16 +98,19 @@ class Cache:
     def lock(self, name: str, where: str = "") -> native.Lock:
         """The lock of a missing file of the object or set `where`, after one attempt to take it. Raises OSError in a
         read-only folder."""
-        try:
-            return native.Lock(self.path(name) + LOCK, self.group)
-        except OSError as error:
-            if error.errno not in (errno.EROFS, errno.EACCES):
-                raise
-            raise OSError(
-                error.errno,
-                f"the cache {self.user_path!r} is read-only and lacks a file of {where or name}: open a version that "
-                "it has in full, such as URL@3, or give cache= another folder",
-            ) from None
+        for _ in range(_TRIES if self.group else 1):
+            try:
+                return native.Lock(self.path(name) + LOCK, self.group)
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES):
+                    raise
+                refusal = error.errno
+            time.sleep(_FIRST_DELAY)  # another user of the group may have created the file, and not set its mode yet
+        raise OSError(
+            refusal,
+            f"the cache {self.user_path!r} is read-only and lacks a file of {where or name}: open a version that "
+            "it has in full, such as URL@3, or give cache= another folder",
+        )
 
     def is_being_fetched(self, name: str) -> bool:
         with contextlib.suppress(OSError):

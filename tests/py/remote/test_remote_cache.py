@@ -393,6 +393,21 @@ def test_the_cache_of_a_group(group_folder):
         as_user(1001, lambda: read([0]))
 
 
+def test_another_user_creates_a_lock_file(tmp_path, monkeypatch):
+    """Its first mode depends on the umask of that user."""
+    into, lock, tries = cache.Cache(tmp_path), native.Lock, []
+
+    def refuse_twice(path, group):
+        tries.append(path)
+        if len(tries) < 3:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return lock(path, group)
+
+    into.group = True
+    monkeypatch.setattr(native, "Lock", refuse_twice)
+    assert into.lock("x").state == native.HELD and len(tries) == 3
+
+
 def test_no_pickle_of_another_user_is_loaded(tmp_path):
     into = cache.Cache(tmp_path)
     lock = into.lock("x")
