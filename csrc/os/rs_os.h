@@ -145,10 +145,10 @@ RS_NODISCARD rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error
 RS_NODISCARD rs_status rs_os_open_leased_writable(const char *path, int *out_fd, rs_error *err);
 
 /* Removes the name of a file without leases. Sets *out_removed to whether it did. If `expected` is not NULL, removes
- * only that file. RS_OK, without removing anything, if the file is in use, belongs to another user or does not exist. A
- * lease of the caller counts as a use. */
-RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed,
-                                           rs_error *err);
+ * only that file. RS_OK, without removing anything, if the file is in use, belongs to another user (unless `group`) or
+ * does not exist. A lease of the caller counts as a use. */
+RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, bool group, const rs_os_identity *expected,
+                                           bool *out_removed, rs_error *err);
 
 /* The identity and modification time of a file when the caller decided that it may be removed. */
 typedef struct rs_os_removable {
@@ -175,10 +175,11 @@ typedef struct rs_os_lock {
     struct rs_os_lock *before, *after; /* the list of this process; only for rs_os_names.c */
 } rs_os_lock;
 
-/* Opens a lock file for reading and writing, and creates a missing one with mode 0600. Does not lock the file.
- * RS_E_SYS_NOT_OURS if the file is a link or has a second name, belongs to another user or has rights beyond 0600;
- * missing rights are added. After an error out->fd is -1. Safe from several threads at once, as is rs_os_close_lock. */
-RS_NODISCARD rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err);
+/* Opens a lock file for reading and writing, and creates a missing one with mode 0600 or, with `group`, 0660. Does not
+ * lock the file. RS_E_SYS_NOT_OURS if the file is a link or has a second name, belongs to another user (unless `group`)
+ * or has rights beyond this mode; missing rights are added. After an error out->fd is -1. Safe from several threads at
+ * once, as is rs_os_close_lock. */
+RS_NODISCARD rs_status rs_os_open_lock(const char *path, bool group, rs_os_lock *out, rs_error *err);
 
 /* Closes the file, which ends the lock. Does nothing if fd is -1. */
 void rs_os_close_lock(rs_os_lock *lock);

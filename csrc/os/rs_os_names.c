@@ -51,16 +51,21 @@ static bool leads_to(const char *path, int fd) {
     return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
-/* Checks that the file is a regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
-static rs_status check_ours(int fd, bool writable, const char *path, rs_error *err) {
+/* The modes of files that one user reads, or reads and writes, and that the users of a group read and write. */
+enum { READ = 0400, PRIVATE = 0600, GROUP = 0660 };
+
+/* Checks that the file is a regular file with this mode, and of this user unless that is GROUP, else
+ * RS_E_SYS_NOT_OURS. For READ, PRIVATE is right too: the file of a sealed cache is also a segment. */
+static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
-    const mode_t found = st.st_mode & 07777;
-    if (st.st_uid == geteuid() && (found == 0600 || (found == 0400 && !writable))) return RS_OK;
+    const unsigned found = st.st_mode & 07777;
+    const bool mode_fits = found == mode || (mode == READ && found == PRIVATE);
+    if ((st.st_uid == geteuid() || mode == GROUP) && mode_fits) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
                         "not made by recstore for user %lu: the file belongs to user %lu and has mode %04o: %s",
-                        (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)found, path);
+                        (unsigned long)geteuid(), (unsigned long)st.st_uid, found, path);
 }
 
 /* Checks that the file does not have a second name, else RS_E_SYS_NOT_OURS: a hard link may lead to a file of this user
@@ -171,7 +176,7 @@ static rs_status open_ours(const char *path, bool writable, int *out_fd, rs_erro
     } else {
         RS_TRY(rs_os_open_readonly(path, false, &fd, err));
     }
-    rs_status code = check_ours(fd, writable, path, err);
+    rs_status code = check_ours(fd, writable ? PRIVATE : READ, path, err);
     if (code == RS_OK) {
         *out_fd = fd;
     } else {
@@ -219,8 +224,8 @@ static bool still_matches(int fd, const rs_os_removable *removable) {
            modified_ns(&st) == removable->modified_ns;
 }
 
-static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_removable *removable,
-                               bool *out_removed, rs_error *err) {
+static rs_status unlink_unused(const char *path, bool group, const rs_os_identity *expected,
+                               const rs_os_removable *removable, bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
     int fd;
@@ -228,12 +233,13 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
     if (lstat(path, &st) != 0) {
         return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot read the state of %s", path);
     }
-    if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
+    if ((st.st_uid != geteuid() && !group) || !S_ISREG(st.st_mode)) return RS_OK;
     rs_status code = rs_os_open_readonly(path, false, &fd, err);
     if (code == RS_E_SYS_NOT_FOUND || code == RS_E_SYS_NOT_OURS) return RS_OK;
     RS_TRY(code);
     code = rs_os_identify(fd, &found, err);
-    if (code == RS_OK && found.uid == (uint32_t)geteuid() && (expected == NULL || rs_os_same_file(&found, expected))) {
+    if (code == RS_OK && (found.uid == (uint32_t)geteuid() || group) &&
+        (expected == NULL || rs_os_same_file(&found, expected))) {
         code = lock_now(fd, LOCK_EX, err, path);
         if (code == RS_OK && leads_to(path, fd) && still_matches(fd, removable)) {
             if (unlink(path) == 0) {
@@ -247,12 +253,13 @@ static rs_status unlink_unused(const char *path, const rs_os_identity *expected,
     return code == RS_E_STATE_BUSY ? RS_OK : code;
 }
 
-rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed, rs_error *err) {
-    return unlink_unused(path, expected, NULL, out_removed, err);
+rs_status rs_os_unlink_unused(const char *path, bool group, const rs_os_identity *expected, bool *out_removed,
+                              rs_error *err) {
+    return unlink_unused(path, group, expected, NULL, out_removed, err);
 }
 
 rs_status rs_os_unlink_removable(const char *path, const rs_os_removable *removable, bool *out_removed, rs_error *err) {
-    return unlink_unused(path, NULL, removable, out_removed, err);
+    return unlink_unused(path, false, NULL, removable, out_removed, err);
 }
 
 rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {
@@ -297,36 +304,40 @@ static void in_child(void) {
 
 static void watch_forks(void) { locks_failed = pthread_atfork(before_fork, in_parent, in_child); }
 
-/* Returns whether a file of this user has fewer rights than the 0600 of a lock file, because of a umask that takes
- * rights from the user. */
-static bool lacks_rights(const struct stat *st) {
-    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & 07777 & ~0600u) == 0 &&
-           (st->st_mode & 0600) != 0600;
+/* Returns whether a file of this user has fewer rights than `mode`, the mode of a lock file, because of a umask. */
+static bool lacks_rights(const struct stat *st, unsigned mode) {
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & 07777 & ~mode) == 0 &&
+           (st->st_mode & 07777) != mode;
 }
 
 /* Opens or makes a lock file. If a process is killed before it has set all rights, the next one sets them. */
-static int open_lock_file(const char *path) {
+static int open_lock_file(const char *path, unsigned mode) {
     static const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     struct stat st;
-    int fd = open(path, flags, 0600);
+    int fd = open(path, flags, mode);
     if (fd >= 0) {
-        if (fstat(fd, &st) == 0 && lacks_rights(&st)) (void)fchmod(fd, 0600); /* check_ours reports a failure */
+        if (fstat(fd, &st) == 0 && lacks_rights(&st, mode)) (void)fchmod(fd, mode); /* check_ours reports a failure */
         return fd;
     }
-    if (errno != EACCES || lstat(path, &st) != 0 || !lacks_rights(&st) || chmod(path, 0600) != 0) return -1;
-    return open(path, flags, 0600);
+    if (errno != EACCES) return -1;
+    if (lstat(path, &st) != 0 || !lacks_rights(&st, mode) || chmod(path, mode) != 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return open(path, flags, mode);
 }
 
-rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err) {
+rs_status rs_os_open_lock(const char *path, bool group, rs_os_lock *out, rs_error *err) {
+    const unsigned mode = group ? GROUP : PRIVATE;
     rs_status code = RS_OK;
     out->fd = -1;
     out->before = out->after = NULL;
     (void)pthread_once(&locks_once, watch_forks);
     if (locks_failed != 0) return rs_error_set_errno(err, RS_E_SYS, locks_failed, "cannot lock %s", path);
     (void)pthread_mutex_lock(&locks_mutex);
-    out->fd = open_lock_file(path);
+    out->fd = open_lock_file(path, mode);
     if (out->fd < 0) code = fail(err, "cannot open", path);
-    if (code == RS_OK) code = check_ours(out->fd, true, path, err);
+    if (code == RS_OK) code = check_ours(out->fd, mode, path, err);
     if (code == RS_OK) code = check_one_name(out->fd, path, err);
     if (code == RS_OK) {
         out->after = locks_first;

@@ -328,7 +328,8 @@ cdef extern from "recstore.h" nogil:
     void rs_os_close(int *fd)
     void rs_os_touch(int fd)
     rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err)
-    rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, rs_bool *out_removed, rs_error *err)
+    rs_status rs_os_unlink_unused(const char *path, rs_bool group, const rs_os_identity *expected,
+                                  rs_bool *out_removed, rs_error *err)
     ctypedef struct rs_os_removable:
         uint64_t device
         uint64_t inode
@@ -339,7 +340,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_os_is_leased(const char *path, rs_bool *out, rs_error *err)
     ctypedef struct rs_os_lock:
         int fd
-    rs_status rs_os_open_lock(const char *path, rs_os_lock *out, rs_error *err)
+    rs_status rs_os_open_lock(const char *path, rs_bool group, rs_os_lock *out, rs_error *err)
     void rs_os_close_lock(rs_os_lock *lock)
     rs_status rs_os_try_lock(int fd, const char *path, rs_bool *out_named, rs_error *err)
     bint rs_os_leads_to(const char *path, int fd)

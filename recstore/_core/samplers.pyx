@@ -90,7 +90,7 @@ cdef class IndexIterator:
     """Iterates over ints that it computes in chunks. ``taken`` is the number of ints it has returned. Not thread-safe.
 
     The first `next` calls `begin`, which returns `(fill, count)`. `count` is the number of ints. `fill(buffer, i)`
-    fills the buffer with the ints from number `i` on."""
+    writes the ints from number `i` on to the buffer, at least one, and returns how many."""
 
     cdef object begin
     cdef object fill
@@ -133,7 +133,9 @@ cdef class IndexIterator:
             raise StopIteration
         import array
         chunk = array.array("q", bytes(n * 8))
-        self.fill(chunk, self.taken)
+        n = min(n, <Py_ssize_t>self.fill(chunk, self.taken))
+        if n <= 0:
+            raise ValueError("an iterator of ints got none")
         # The old chunk stays in use until the new one is complete, because `fill` may let another thread run.
         PyObject_GetBuffer(chunk, &buffer, PyBUF_CONTIG_RO)
         self.data = <int64_t *>buffer.buf

@@ -58,9 +58,9 @@ def open(
             also at most 64 values and 1,024 bytes for each byte of the file.
         arrays: "copy" or "view", as for RecordList; for integers stored in fewer bits, "view" gives a read-only copy.
             If the file of a view is truncated, reading the view ends the process: see `copy`.
-        cache: for a URL, a private folder on a local disk, by default RECSTORE_CACHE. Shards are fetched into it once.
-            Shards in a folder are mapped in place; then `cache`, `limit` and `lazy` do nothing.
-        limit: the most bytes in the cache, such as "500GiB". The least recently used shards are removed.
+        cache: for a URL, a folder on a local disk of yours or your group's (``chmod g+ws``), by default RECSTORE_CACHE.
+            Shards are fetched into it once. In a folder they are mapped in place; `cache`, `limit`, `lazy` do nothing.
+        limit: the most bytes in the cache, such as "500GiB". The same shards stay in each epoch.
         lazy: fetch each shard when its first record is read, instead of all of them now.
         options: for a URL, a dict of arguments of obstore or fsspec, besides the environment: for S3 ``endpoint``,
             ``region``, ``access_key_id``, ``secret_access_key``, and the ``patience`` ("5m"). Handles do not have them.

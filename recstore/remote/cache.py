@@ -1,12 +1,14 @@
 """The shard cache of a machine: copies of shard files on its local disk, mapped by its processes.
 
-    <cache>/recstore/<hash>.recs           a whole shard file with a checked hash, mode 0400; the access time is its
-                                           last use, the modification time is the seal of the check
+    <cache>/recstore/<hash>.recs           a whole shard file, mode 0400; the access time is its last use, the
+                                           modification time is the seal of the check of its hash in this boot
     <cache>/recstore/<hash>.keys           the filter of its keys
     <cache>/recstore/<name>.lock           locked by the process that fetches or removes the file <name>
     <cache>/recstore/<name>.<random>.part  a file being fetched, locked by the process that writes it
     <cache>/recstore/room.lock             locked by the process that makes room
-    <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store
+    <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store; the
+                                           modification time is a hash of the properties that the store lists
+    more under a limit                     see cache_room.py
 
 The kernel elects the process that fetches: it gives the lock to one process on the machine, and frees the lock however
 that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
@@ -25,9 +27,10 @@ import time
 from hashlib import blake2b
 
 from recstore._core import native
-from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError, VersionError
-from recstore.remote import cache_folder, names
-from recstore.remote.names import RECORDS
+from recstore.errors import CorruptError, OutOfSpaceError, VersionError
+from recstore.remote import cache_folder, cache_room, names
+from recstore.remote.names import LOCK, OPEN, PART, RECORDS
+from recstore.shm.process_identity import boot_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
 
     from recstore.remote.storage import AnyPath, Data, Limits
 
-LOCK, PART = ".lock", ".part"
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
 _TRIES = 20  # attempts to open a file that other processes keep evicting
 _PATIENCE = 60.0  # seconds to wait for room without any progress
@@ -64,10 +66,16 @@ class Wait:
 
 
 def seal(name: str, descriptor: int) -> int:
-    """The modification time, in nanoseconds, that marks a file whose content matches the hash in its name. A write
-    changes the time and a copy changes the inode, so such a file is hashed again before use. The time is an even second
-    from 1980 to 2014, which every file system can store."""
-    digest = blake2b(f"{name} {os.fstat(descriptor).st_ino}".encode(), digest_size=4).digest()
+    """The modification time, in nanoseconds, that marks a file whose content was compared with the hash in its name. A
+    write changes the time, a copy changes the inode, and a crash of the machine, which may lose pages that the disk has
+    confirmed, changes the boot id. Such a file is hashed again before use."""
+    return time_of(f"{name} {os.fstat(descriptor).st_ino} {boot_id().hex()}")
+
+
+def time_of(text: str) -> int:
+    """A time in nanoseconds that stands for a text: an even second from 1980 to 2014, which every file system can
+    store."""
+    digest = blake2b(text.encode(), digest_size=4).digest()
     return (315_532_800 + 2 * (int.from_bytes(digest, "little") >> 3)) * 10**9
 
 
@@ -78,16 +86,31 @@ class Cache:
     Raises the errors of cache_folder.create."""
 
     def __init__(self, path: AnyPath, limit: int | None = None) -> None:
-        self.folder, self.limit = cache_folder.create(path), limit
+        self.folder, self.group = cache_folder.create(path)
+        self.limit = limit
         self.user_path = os.path.dirname(self.folder)
         self.sets = os.path.join(self.folder, "sets")
+        self.room = None if limit is None else cache_room.Room(self.folder, limit, self.group)
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def lock(self, name: str) -> native.Lock:
-        """The lock of a file, after one attempt to take it."""
-        return native.Lock(self.path(name) + LOCK)
+    def lock(self, name: str, where: str = "") -> native.Lock:
+        """The lock of a missing file of the object or set `where`, after one attempt to take it. Raises OSError in a
+        read-only folder."""
+        for _ in range(_TRIES if self.group else 1):
+            try:
+                return native.Lock(self.path(name) + LOCK, self.group)
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES):
+                    raise
+                refusal = error.errno
+            time.sleep(_FIRST_DELAY)  # another user of the group may have created the file, and not set its mode yet
+        raise OSError(
+            refusal,
+            f"the cache {self.user_path!r} is read-only and lacks a file of {where or name}: open a version that "
+            "it has in full, such as URL@3, or give cache= another folder",
+        )
 
     def is_being_fetched(self, name: str) -> bool:
         with contextlib.suppress(OSError):
@@ -105,7 +128,8 @@ class Cache:
         except OSError:
             return False
         size_is_right = nbytes is None or status.st_size == nbytes
-        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1 and size_is_right:
+        is_ours = self.group or status.st_uid == os.geteuid()
+        if stat.S_ISREG(status.st_mode) and is_ours and status.st_nlink == 1 and size_is_right:
             return True
         self.discard(name)
         return False
@@ -121,17 +145,19 @@ class Cache:
             return None
         path = self.path(name)
         try:
-            segment = native.open_path(path, limits, follow_links=False)
-            if full:
-                segment.verify(limits)
-        except SegmentNotFoundError:
+            with open(path, "rb") as file:  # another process may replace the file meanwhile
+                try:
+                    segment = native.open_path(path, limits, follow_links=False)
+                    if full:
+                        segment.verify(limits)
+                except (CorruptError, VersionError):
+                    if self._is_intact(name, file.fileno()):
+                        raise  # it was written this way, or its records exceed this reader's limits
+                    self.discard(name)
+                    return None
+        except FileNotFoundError:
             return None  # evicted since
-        except (CorruptError, VersionError):
-            if self._is_intact(name):
-                raise  # it was written this way, or its records exceed this reader's limits
-            self.discard(name)
-            return None
-        if os.fstat(segment.fileno()).st_mtime_ns != seal(name, segment.fileno()) and not self._is_intact(name):
+        if not self._is_checked(name, segment.fileno()):
             segment.close()
             self.discard(name)
             return None
@@ -156,25 +182,36 @@ class Cache:
             f"other processes keep evicting {name} from the cache {self.user_path!r} before it is opened: raise limit=",
         )
 
-    def _is_intact(self, name: str) -> bool:
-        """Whether the content of a shard file matches the hash in its name. If so, seals the file."""
-        try:
-            with open(self.path(name), "rb") as file:
-                if names.hash_of(file) != name.removesuffix(RECORDS):
-                    return False
-                os.utime(file.fileno(), ns=(time.time_ns(), seal(name, file.fileno())))
-                return True
-        except FileNotFoundError:
-            return False
+    def _is_checked(self, name: str, fd: int) -> bool:
+        """Whether a shard file, open as `fd`, has a seal or gets one now. One process at a time hashes it."""
+        if os.fstat(fd).st_mtime_ns == seal(name, fd):
+            return True
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # the folder is read-only
+                stack.enter_context(self._locked(name))
+            return os.fstat(fd).st_mtime_ns == seal(name, fd) or self._is_intact(name, fd)
 
-    def read(self, name: str, max_bytes: int | None = None) -> bytes | None:
-        """The bytes of a filter or manifest; None if it is missing, or was removed because it was too large."""
+    def _is_intact(self, name: str, fd: int) -> bool:
+        """Whether the content of a shard file, open as `fd`, matches the hash in its name. If so, seals the file."""
+        with open(fd, "rb", closefd=False) as file:
+            if names.hash_of(file) != name.removesuffix(RECORDS):
+                return False
+        with contextlib.suppress(OSError):  # the disk is read-only: the next opening hashes the file again
+            os.utime(fd, ns=(time.time_ns(), seal(name, fd)))
+        return True
+
+    def read(self, name: str, max_bytes: int | None = None, modified: int | None = None) -> bytes | None:
+        """The bytes of a filter or manifest. None if it is missing, or has another modification time (nanoseconds) than
+        `modified`, or was removed because it was too large."""
         if not self.has(name):
             return None
         try:
             with open(self.path(name), "rb") as file:
                 self.use(self.path(name))
-                if max_bytes is None or os.fstat(file.fileno()).st_size <= max_bytes:
+                status = os.fstat(file.fileno())
+                if modified not in (None, status.st_mtime_ns):
+                    return None
+                if max_bytes is None or status.st_size <= max_bytes:
                     return file.read()
         except FileNotFoundError:  # evicted since
             return None
@@ -203,15 +240,15 @@ class Cache:
         """Makes room for a new Part and returns it. For a shard file or filter, the caller holds the lock of the name.
         If `nbytes` is None, `max_bytes` is the maximum size. `patience` is the time in seconds for which other
         downloads may wait for the store. Raises OutOfSpaceError."""
-        if self.limit is None:
+        if self.room is None or self.limit is None:
             return Part(self, name, nbytes, max_bytes)
         needed = nbytes or max_bytes or 0
         patience += _PATIENCE
         end, may_change, before = time.monotonic() + patience, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
-            with _locked(self.path("room" + LOCK)):
-                lacking, may_change, parts = self._make_room(needed)
+            with self._locked("room"):
+                lacking, may_change, parts = self.room.make(needed)
                 if lacking <= 0:
                     return Part(self, name, nbytes, max_bytes)
             if parts != before:  # other downloads make progress
@@ -223,75 +260,30 @@ class Cache:
             f"{self.user_path!r}: raise the limit",
         )
 
-    def _make_room(self, needed: int) -> tuple[int, bool, list[tuple[str, int, int]]]:
-        """Evicts the least recently used files until `needed` more bytes fit. Returns the bytes still lacking, whether
-        waiting may help, and the state of the files being written."""
-        files, total, parts = self._scan()
-        may_change = bool(parts)
-        lacking = total + needed - (self.limit or 0)
-        for _, size, path in files:
-            if lacking <= 0:
-                break
-            removed = self._evict(path)
-            lacking -= size * removed
-            may_change |= not removed
-        return lacking, may_change, parts
-
-    def _scan(self) -> tuple[list[tuple[float, int, str]], int, list[tuple[str, int, int]]]:
-        """`([(time, bytes, path), ...] by last use, total bytes, state of the files being written)`. Removes the parts
-        of killed processes."""
-        now, files, total, parts = time.time(), [], 0, []
-        for folder in (self.folder, self.sets):
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(LOCK) or entry.name == "sets":
-                        continue
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    if entry.name.endswith(PART) and self._unlink_unused(entry.path):
-                        continue  # its process was killed
-                    total += status.st_size
-                    if entry.name.endswith(PART):
-                        parts.append((entry.name, status.st_size, status.st_mtime_ns))
-                        continue
-                    # A time in the future comes from a wrong clock. Treat it as long ago, or the file is never evicted.
-                    used = status.st_atime if status.st_atime <= now + 60 else status.st_atime - 1e12
-                    files.append((used, status.st_size, entry.path))
-        return sorted(files), total, sorted(parts)
-
-    def _evict(self, path: str) -> bool:
-        """Unlinks a file unless a process holds its lock. Returns whether the file is gone."""
-        lock = None if os.path.dirname(path) == self.sets else native.Lock(path + LOCK)
-        try:
-            if lock is not None and lock.state != native.HELD:
-                return False
-            with contextlib.suppress(FileNotFoundError):  # another process has removed it
-                os.unlink(path)
-            return True
-        finally:
-            if lock is not None:
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Holds the lock of a file, after waiting for the process that has it."""
+        wait = Wait(self.path(name) + LOCK, "has locked")
+        while True:
+            lock = self.lock(name)
+            try:
+                while lock.state == native.BUSY:
+                    wait.pause()
+                    lock.attempt()
+                if lock.state == native.HELD:
+                    yield
+                    return
+            finally:
                 lock.close()
 
     def sweep(self) -> set[str]:
-        """Removes the parts and locks of killed processes. Returns the names of all files before the sweep."""
+        """Removes the parts, locks and leases of killed processes. Returns the names of all files before the sweep."""
         names_before = self.names()
-        stale = [self.path(name) for name in names_before if name.endswith((PART, LOCK))]
-        stale += [os.path.join(self.sets, name) for name in os.listdir(self.sets) if name.endswith((PART, LOCK))]
-        for path in stale:
-            self._unlink_unused(path)
+        for folder, files in ((self.folder, names_before), (self.sets, os.listdir(self.sets))):
+            for name in files:
+                if name.endswith((PART, LOCK, OPEN)):
+                    cache_room.unlink_unused(os.path.join(folder, name), self.group)
         return names_before
-
-    @staticmethod
-    def _unlink_unused(path: str) -> bool:
-        """Removes a file unless a process has locked it. Returns whether the file is gone."""
-        try:
-            return native.unlink_unused(path)
-        except FileNotFoundError:
-            return True  # another process has removed it
-        except OSError:
-            return False
 
 
 class Part:
@@ -307,17 +299,11 @@ class Part:
         self.cache, self.final_name, self.nbytes = cache, name, nbytes
         self.failure: CorruptError | OutOfSpaceError | None = None
         self.max_bytes = max_bytes if nbytes is None else nbytes
-        while True:
+        fd = None
+        while fd is None:
             self.name = f"{cache.path(name)}.{os.urandom(6).hex()}{PART}"
-            self.fd = os.open(self.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            fcntl.flock(self.fd, fcntl.LOCK_EX)
-            try:
-                if os.path.samestat(os.fstat(self.fd), os.lstat(self.name)):
-                    break
-            except FileNotFoundError:
-                pass  # a sweep removed the file between the two calls: create another one
-            os.close(self.fd)
-        self.published = False
+            fd = cache_room.open_locked(self.name, os.O_EXCL, fcntl.LOCK_EX, cache_room.MODES[cache.group])
+        self.fd, self.published = fd, False
         try:
             self.hash, self.written = names.new_hash(), 0
             if nbytes:
@@ -377,11 +363,13 @@ class Part:
     def content(self) -> bytes:
         return os.pread(self.fd, self.written, 0)
 
-    def publish(self) -> None:
-        """Renames the file to its final name. The caller still holds the lock, as in `Cache.new_part`."""
+    def publish(self, modified: int | None = None) -> None:
+        """Renames the file to its final name, with a modification time in nanoseconds, by default the seal. The caller
+        still holds the lock, as in `Cache.new_part`."""
         os.ftruncate(self.fd, self.written)
-        os.fchmod(self.fd, 0o400)
-        os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd)))
+        os.fchmod(self.fd, cache_room.MODES[self.cache.group] & 0o440)
+        os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd) if modified is None else modified))
+        os.fsync(self.fd)  # or a crash could leave the new name, the seal and no content
         os.rename(self.name, self.cache.path(self.final_name))
         self.published = True
 
@@ -399,20 +387,3 @@ class Part:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Holds a lock, after waiting for the process that has it."""
-    wait = Wait(path, "has locked")
-    while True:
-        lock = native.Lock(path)
-        try:
-            while lock.state == native.BUSY:
-                wait.pause()
-                lock.attempt()
-            if lock.state == native.HELD:
-                yield
-                return
-        finally:
-            lock.close()

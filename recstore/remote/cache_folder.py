@@ -1,4 +1,4 @@
-"""The folder of a cache. It must be local to the machine and private to the user.
+"""The folder of a cache. It must be local to the machine, and private to the user or to a group of users.
 
 The cache relies on kernel locks, atomic renames and mappings that survive an unlink. Network and cluster file systems
 do not guarantee all three, so they are refused. The kind of file system comes from /proc/self/mountinfo. Without
@@ -22,10 +22,13 @@ _SHARED = (
     "9p afs beegfs ceph cifs coda davfs fhgfs fuse glusterfs gpfs gfs2 lustre mmfs ncpfs nfs nfs4 ocfs2 orangefs "
     "panfs pvfs2 smb2 smb3 smbfs virtiofs vboxsf wekafs"
 ).split()  # and all names that begin with "fuse."
+_WRITTEN_BY_GROUP = stat.S_ISGID | stat.S_IWGRP
+_FOR_GROUP = _WRITTEN_BY_GROUP | stat.S_IWOTH
 
 
-def create(path: AnyPath) -> str:
-    """Returns the subfolder `recstore` of `path`, after creating it if needed and checking it.
+def create(path: AnyPath) -> tuple[str, bool]:
+    """The subfolder `recstore` of `path`, after creating it if needed and checking it, and whether it is for a group of
+    users. It is created for the group of `path` if that has the modes that `chmod g+ws` sets.
 
     Raises ValueError for a network file system; PermissionError if another user can access the folder;
     NotADirectoryError; OSError.
@@ -37,18 +40,24 @@ def create(path: AnyPath) -> str:
         raise PermissionError(
             errno.EPERM, "every user can write to the cache folder: choose a folder of your own for cache=", outer
         )
-    inner = os.path.join(outer, "recstore")
+    inner, group = os.path.join(outer, "recstore"), status.st_mode & _FOR_GROUP == _WRITTEN_BY_GROUP
     for folder in (inner, os.path.join(inner, "sets")):
         with contextlib.suppress(FileExistsError):
             make(folder)
-        check_ours(folder)
+            if group:
+                os.chown(folder, -1, status.st_gid)
+                os.chmod(folder, 0o2770)
+        made = os.lstat(folder)
+        group = group and (made.st_gid, made.st_mode) == (status.st_gid, stat.S_IFDIR | 0o2770)
+        if not group:
+            check_ours(folder)
     kind = file_system(inner)
     if kind in _SHARED or kind.startswith("fuse."):
         raise ValueError(
             f"cache={outer!r} is on {kind}, a file system of several machines with unreliable locks: choose a folder "
             "on a local disk of this machine, such as an NVMe; files on a mounted folder need no cache"
         )
-    return inner
+    return inner, group
 
 
 def check_ours(folder: str) -> None:
@@ -59,8 +68,8 @@ def check_ours(folder: str) -> None:
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise PermissionError(
             errno.EPERM,
-            "the cache folder must belong to you and have mode 0700: choose another folder for cache=, such as one "
-            "with your name",
+            "the cache folder must belong to you and have mode 0700, or mode 2770 in a folder of its group with mode "
+            "2770: choose another folder for cache=, such as one with your name",
             folder,
         )
 

@@ -93,7 +93,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     nbytes = sum(manifests[number][0] for number in old_numbers) + sum(objects[name][0] for name in files)
     if not dry_run:
         # A slow writer may have committed some of these files since.
-        new_numbers = {manifest.number_in(name) for name, _, _ in storage.list("manifest-")} - set(manifests) - {0}
+        new_numbers = {manifest.number_in(name) for name, *_ in storage.list("manifest-")} - set(manifests) - {0}
         named_hashes = _named_hashes(storage, new_numbers)
         files = [name for name in files if name[:40] not in named_hashes]
         # Manifests first, so that nobody opens a manifest whose files are being removed.
@@ -110,7 +110,7 @@ def _list_objects(storage: Storage) -> tuple[dict[str, tuple[int, float]], float
         return {}, 0.0
     storage.write(marker, b"recstore gc asks for the time\n")
     try:
-        objects = {name: (size, modified) for name, size, modified in (*storage.list(), *storage.leftovers())}
+        objects = {name: (size, modified) for name, size, modified, _ in (*storage.list(), *storage.leftovers())}
     finally:
         storage.delete([marker])
     if marker not in objects:

@@ -62,7 +62,13 @@ def to_shards(
 
 
 def from_shards(
-    url: AnyPath, *, bag: bool = False, columns: Columns = None, cache: Folder = None, options: Options = None
+    url: AnyPath,
+    *,
+    bag: bool = False,
+    columns: Columns = None,
+    cache: Folder = None,
+    limit: int | str | None = None,
+    options: Options = None,
 ) -> Any:
     """A ``dask.dataframe.DataFrame`` of a set of shards with Arrow column types or, with `bag`, a ``dask.bag.Bag`` of
     its records. Each shard file is a partition. The call reads the manifest and, for a dataframe, the first shard file.
@@ -76,6 +82,7 @@ def from_shards(
         columns: the fields to decode; None for all.
         cache: the cache folder of each machine, as for ``recstore.open``. Without it a task fetches a temporary copy.
             Not used for a mounted folder, whose files are mapped in place.
+        limit: the most bytes in the cache, such as "500GiB".
         options: arguments of the object store, as for ``recstore.open``.
 
     Raises ImportError without Dask; SegmentNotFoundError without a set. A task raises TypeError for a field that
@@ -83,7 +90,7 @@ def from_shards(
     column that its shard file lacks; CorruptError and RemoteError.
     """
     dask = _dask()
-    parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
+    parts = shard_tables.parts(url, options=options, cache=cache, limit=limit, columns=columns)
     if bag:
         if not parts:
             return dask.bag.from_sequence([], npartitions=1)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recstore.remote.storage import File, Storage
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
+    _T = TypeVar("_T")
     _Options: TypeAlias = Mapping[str, Any] | None
     _Pairs: TypeAlias = Sequence[tuple[str, int]] | Sequence[tuple[str, None, int]]
 
@@ -330,32 +331,42 @@ def ensure(missing_of: Callable[[set[str]], Sequence[tuple[str, int]]], client: 
     Raises the errors of Client.ask. If another process with the same options fails while this process waits for it,
     raises the same error.
     """
-    options, into = client.storage.options, client.cache
-    path = os.path.join(into.sets, set_id + cache.LOCK)
+    into = client.cache
+    once(
+        os.path.join("sets", set_id),
+        lambda: None if missing_of(into.names()) else True,
+        lambda: client.ask("fetch", missing_of(into.names())),
+        client,
+    )
+
+
+def once(name: str, find: Callable[[], _T | None], fetch: Callable[[], _T], client: Client) -> _T:
+    """The result of `find` or, if that is None, of `fetch`, which one process at a time calls with the lock of `name`.
+    Raises as `ensure` does."""
+    options = client.storage.options
     wait = cache.Wait(client.storage.url)
     while True:
-        lock = native.Lock(path)
+        found = find()
+        if found is not None:
+            return found
+        lock = client.cache.lock(name, client.storage.url)
         try:
-            if _wait_for(lock, options, wait):
-                missing = missing_of(into.names())
-                if missing:
-                    _fetch_locked(missing, client, lock, options)
-                return
+            if _wait_for(lock, options, wait, client.cache.group):
+                found = find()
+                return _fetch_locked(fetch, lock, options) if found is None else found
         finally:
             lock.close()
-        if not missing_of(into.names()):
-            return
 
 
-def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
+def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait, group: bool = False) -> bool:
     """Waits for the lock of a set. Returns whether this process holds it; False if the lock file was removed. Raises
-    the error of the previous holder."""
+    the error of the previous holder, except in the cache of a group: another user's pickle could run any code."""
     first_content = None
     while lock.state == native.BUSY and lock.leads():
         first_content = lock.read() if first_content is None else first_content
         wait.pause()
         lock.attempt()
-    if first_content is not None:
+    if first_content is not None and not group:
         content = lock.read()
         # An error that was in the file from the beginning belongs to an earlier holder, which was killed.
         if content and content != first_content:
@@ -365,10 +376,10 @@ def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait) -> bool:
     return lock.state == native.HELD
 
 
-def _fetch_locked(missing: Sequence[tuple[str, int]], client: Client, lock: native.Lock, options: _Options) -> None:
+def _fetch_locked(fetch: Callable[[], _T], lock: native.Lock, options: _Options) -> _T:
     lock.write(b"")
     try:
-        client.ask("fetch", missing)
+        return fetch()
     except Exception as error:
         lock.write(_failure(error, options))
         raise

@@ -66,7 +66,7 @@ class Fetching:
         OutOfSpaceError."""
         wait = cache.Wait(self.storage.of(name))
         while not self.cache.has(name, nbytes):
-            lock = self.cache.lock(name)
+            lock = self.cache.lock(name, self.storage.of(name))
             try:
                 if lock.state == native.HELD:
                     # Another process may have fetched it before this one got the lock.

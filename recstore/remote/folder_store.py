@@ -151,7 +151,7 @@ class PosixStorage(Storage):
             except SegmentNotFoundError:  # another process removed it
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield entry.name, status.st_size, status.st_mtime
+                yield entry.name, status.st_size, status.st_mtime, ""
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:

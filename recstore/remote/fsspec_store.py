@@ -117,7 +117,10 @@ class FsspecStorage(Storage):
         except SegmentNotFoundError:
             return []
         files = [entry for entry in entries if entry.get("type") == "file"]
-        return [(file["name"].rstrip("/").rpartition("/")[2], file["size"] or 0, _modified(file)) for file in files]
+        return [
+            (file["name"].rstrip("/").rpartition("/")[2], file["size"] or 0, _modified(file), str(file.get("ETag", "")))
+            for file in files
+        ]
 
     @fork_safe
     def delete(self, names: Sequence[str]) -> None:

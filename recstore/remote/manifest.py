@@ -213,6 +213,7 @@ class _Parsing:
         self.require(set(map(type, hashes)) <= {str} and set(map(len, hashes)) <= {40}, "a hash is not valid")
         text = "".join(hashes)
         self.require(text.isascii() and not text.encode().translate(None, _HEX), "a hash is not valid")
+        self.require(len(set(hashes)) == n, "it names a shard file twice")
         manifest.bounds = None
         if columns.get("low") is not None or columns.get("high") is not None:
             self.require(manifest.kind == "mapping", "a set of lists cannot have key bounds")
@@ -262,15 +263,20 @@ def _fingerprint(manifest: Manifest) -> str:
 
 def newest(storage: Storage) -> int:
     """The number of the newest manifest; 0 if there is none. Raises RemoteError."""
-    return max((number_in(name) for name, _, _ in storage.list("manifest-")), default=0)
+    return _newest(storage)[0]
 
 
-def existing(storage: Storage) -> int:
-    """Like newest, but raises SegmentNotFoundError if there is none."""
-    number = newest(storage)
-    if not number:
+def existing(storage: Storage) -> tuple[int, str]:
+    """The number of the newest manifest, and a text that changes when another object gets its name. Raises
+    SegmentNotFoundError if there is none; RemoteError."""
+    found = _newest(storage)
+    if not found[0]:
         raise SegmentNotFoundError(errno.ENOENT, "no set of shards here: write one, or check the path", storage.url)
-    return number
+    return found
+
+
+def _newest(storage: Storage) -> tuple[int, str]:
+    return max(((number_in(name), repr(facts)) for name, *facts in storage.list("manifest-")), default=(0, ""))
 
 
 def load(storage: Storage, number: int) -> Manifest:

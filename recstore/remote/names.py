@@ -1,4 +1,4 @@
-"""Names of shard files and their key filters: the BLAKE2b-160 hash of the shard file's content."""
+"""Names of shard files and their key filters, the BLAKE2b-160 hash of the shard file's content; endings of names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 RECORDS, KEYS = ".recs", ".keys"
+LOCK, PART, OPEN = ".lock", ".part", ".open"  # only in a cache
 _PIECE = 1 << 20
 _HASH = re.compile("[0-9a-f]{40}")
 

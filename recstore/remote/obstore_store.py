@@ -191,7 +191,7 @@ class ObjectStorage(Storage):
                     path = item["path"]
                     paths.append(path)
                     if path.startswith(prefix) and "/" not in path and path[0] != ".":
-                        files.append((path, item["size"], item["last_modified"].timestamp()))
+                        files.append((path, item["size"], item["last_modified"].timestamp(), item["e_tag"] or ""))
             if len(paths) % _MOST_LISTED == 0:
                 self._require_store(obstore, client)
 

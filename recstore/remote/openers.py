@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import weakref
@@ -11,7 +12,7 @@ from hashlib import blake2b
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
-from recstore.remote import fetch_client, key_filters, manifest, names, tokens
+from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, tokens
 from recstore.remote.choose_storage import storage_of
 from recstore.remote.storage import MOST_READ, Storage, environment
 
@@ -36,24 +37,17 @@ def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerpri
     """A new Opener of manifest `number`, or of the newest. Takes the manifest from the cache if its fingerprint begins
     with `fingerprint`. Otherwise loads it from the storage, where the set may have been rewritten."""
     if reading.cache is None:
-        number = number or manifest.existing(storage)
+        number = number or manifest.existing(storage)[0]
         return Opener(reading, manifest.load(storage, number), storage)
     into = caches.Cache(reading.cache, reading.limit)
     reading.place = reading.place or place_of(reading.options)
     client = fetch_client.Client(storage, into)
     try:
-        contents = _cached_manifest(into, storage, number, reading.place) if number else None
-        if contents is None or not contents.fingerprint.startswith(fingerprint):
-            remote = _ClientStorage(client)
-            contents = manifest.load(remote, number or manifest.existing(remote))
-            data = contents.dump()
-            with into.new_part(_manifest_name(storage.url, contents.number, reading.place), len(data)) as part:
-                part.write(data)
-                part.publish()
+        contents, lease = _manifest(reading, client, number, fingerprint)
     except BaseException:
         client.close()
         raise
-    return CachedOpener(reading, contents, storage, client)
+    return CachedOpener(reading, contents, storage, client, lease)
 
 
 # ---- Manifests in the cache ----
@@ -83,22 +77,38 @@ def set_id(url: str, number: int, place: str) -> str:
     return blake2b(f"{url}@{number} {place}".encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
 
 
-def _manifest_name(url: str, number: int, place: str) -> str:
-    return os.path.join("sets", f"{set_id(url, number, place)}.json")
+def _manifest(
+    reading: tokens.Reading, client: fetch_client.Client, number: int | None, fingerprint: str
+) -> tuple[manifest.Manifest, cache_room.Lease]:
+    """The manifest, and a lease of its set. One process on the machine fetches it. The newest manifest is looked up
+    each time, and fetched again if it was replaced since."""
+    remote, into, modified = _ClientStorage(client), client.cache, None
+    if number is None:
+        number, facts = manifest.existing(remote)
+        modified = caches.time_of(facts)
+    id_ = set_id(remote.url, number, reading.place)
+    name = os.path.join("sets", f"{id_}.json")
+    lease = cache_room.Lease(into.sets, id_, into.limit, into.group)
 
+    def cached() -> manifest.Manifest | None:
+        data = into.read(name, modified=modified)
+        try:
+            contents = None if data is None else manifest.Manifest.parse(data, remote.of(manifest.name_of(number)))
+        except CorruptError:
+            into.discard(name)
+            return None
+        known = contents is not None and contents.number == number and contents.fingerprint.startswith(fingerprint)
+        return contents if known else None
 
-def _cached_manifest(into: caches.Cache, storage: Storage, number: int, place: str) -> manifest.Manifest | None:
-    """The manifest in the cache; None if it is missing or damaged."""
-    name = _manifest_name(storage.url, number, place)
-    data = into.read(name)
-    if data is None:
-        return None
-    try:
-        contents = manifest.Manifest.parse(data, storage.of(manifest.name_of(number)))
-    except CorruptError:
-        into.discard(name)
-        return None
-    return contents if contents.number == number else None
+    def fetch() -> manifest.Manifest:
+        contents = manifest.load(remote, number)
+        data = contents.dump()
+        with into.new_part(name, len(data)) as part:
+            part.write(data)
+            part.publish(modified or caches.time_of(""))
+        return contents
+
+    return fetch_client.once(name, cached, fetch, client), lease
 
 
 class _ClientStorage(Storage):
@@ -196,16 +206,20 @@ class Opener:
     def fetch_all(self) -> None:
         """Fetches the files missing from the cache, unless the set is lazy."""
 
+    def open(self) -> None:
+        """Marks the set as open in the cache. Called when its shards are first mapped, also after `close`."""
+
     def close(self) -> None:
-        """Ends the fetching process, if there is one. It starts again when needed."""
+        """Ends the fetching process, if there is one. It starts again when needed. Marks the set as closed."""
 
     def pause(self) -> None:
         """Ends the fetching process unless the set is lazy."""
-        if not self.lazy:
-            self.close()
+
+    def check_window(self, numbers: Iterable[int]) -> None:
+        """Warns if shard files that are read at the same time exceed the limit of the cache."""
 
     def fetch_ahead(self, numbers: Iterable[int]) -> None:
-        """Requests the shard files that will be read next. Returns at once."""
+        """Requests the shard files that will be read next, in the order of their use. Returns at once."""
 
     def fetch_filters(self, numbers: Iterable[int]) -> None:
         """Fetches, in one request, the filters of shard files that are not on this machine."""
@@ -219,12 +233,18 @@ class CachedOpener(Opener):
     """Fetches shard files into the cache on this machine and maps them. A forked child has its own fetching process."""
 
     def __init__(
-        self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetch_client.Client
+        self,
+        reading: tokens.Reading,
+        contents: manifest.Manifest,
+        storage: Storage,
+        client: fetch_client.Client,
+        lease: cache_room.Lease,
     ) -> None:
         super().__init__(reading, contents, storage)
-        self.client, self.cache, self.lazy = client, client.cache, reading.lazy
+        self.client, self.cache, self.lease, self.lazy = client, client.cache, lease, reading.lazy
         # An evicted file takes space on the disk until it is unmapped.
         self.most_mapped = min(self.cache.limit or 0, _MOST_MAPPED) if self.lazy else None
+        self._has_warned = False
         self._filters: dict[int, key_filters.KeyFilter] = {}
         self._filter_bytes = 0
 
@@ -248,6 +268,11 @@ class CachedOpener(Opener):
         files = zip(self.manifest.hashes, self.manifest.sizes)
         return [(name, nbytes) for hash_, nbytes in files if (name := hash_ + names.RECORDS) not in cached]
 
+    def open(self) -> None:
+        self.lease.open()
+        if not self.lazy:
+            self.lease.read_at_a_time(self.nbytes)
+
     def fetch_all(self) -> None:
         cached = self.cache.sweep()
         if self.lazy:
@@ -260,6 +285,10 @@ class CachedOpener(Opener):
             )
         if not self._missing(cached):
             return
+        if self.cache.limit is not None:  # the missing files must not take the room of the others
+            for name in map(self.name, range(len(self.manifest))):
+                if name in cached:
+                    self.cache.use(self.cache.path(name))
         try:
             id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
             fetch_client.ensure(self._missing, self.client, id_)
@@ -270,12 +299,45 @@ class CachedOpener(Opener):
 
     def close(self) -> None:
         self.client.close()
+        self.lease.close()
+
+    def pause(self) -> None:
+        if not self.lazy:
+            self.client.close()
+
+    def check_window(self, numbers: Iterable[int]) -> None:
+        limit, numbers = self.cache.limit, list(numbers)
+        nbytes = sum(self.manifest.sizes[i] for i in numbers)
+        if not self.lazy or limit is None or nbytes <= limit or self._has_warned:
+            return
+        self._has_warned = True
+        # A record is read from a shard that was evicted, with the probability of the part beyond the limit.
+        records = sum(self.manifest.counts[i] for i in numbers) / len(numbers)
+        logging.getLogger("recstore").warning(
+            "a window of %d shards of %s has %s bytes, more than limit=%s of the cache: each shard may be fetched %.1f "
+            "times in an epoch; use a smaller window=, or raise limit=",
+            len(numbers),
+            self.storage.url,
+            f"{nbytes:,}",
+            f"{limit:,}",
+            1 + records * (1 - limit / nbytes),
+        )
 
     def fetch_ahead(self, numbers: Iterable[int]) -> None:
-        if self.lazy:
-            pairs = [pair for pair in map(self._pair, numbers) if not self.cache.has(*pair)]
-            if pairs:
-                self.client.hint(pairs)
+        if not self.lazy:
+            return
+        missing, total = [], 0
+        for name, nbytes in map(self._pair, numbers):
+            if self.cache.limit is not None and total + nbytes > self.cache.limit - self.cache.limit // 8:
+                break  # it would take the room of a shard that is read earlier, or of manifests
+            total += nbytes
+            if self.cache.has(name, nbytes):
+                self.cache.use(self.cache.path(name))
+            else:
+                missing.append((name, nbytes))
+        self.lease.read_at_a_time(total)
+        if missing:
+            self.client.hint(missing)
 
     # ---- Filters of keys ----
 
@@ -357,6 +419,7 @@ def shards(opener: Opener, store: int = 0) -> native.Shards:
     if mapped is None or mapped.closed:
         stores = (0, 1) if opener.manifest.kind == "mapping" else (0,)
         mapped = SetShards(len(opener.manifest.counts), opener, stores)
+        opener.open()
         opener.mapped = weakref.ref(mapped)
     existing = opener.shards.get(store)
     if existing is None or existing.mapped is not mapped:

@@ -40,14 +40,27 @@ def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None
     return _tasks().ShardSink(url, append, task_bytes, options)
 
 
-def Datasource(url: AnyPath, *, columns: Columns = None, cache: Folder = None, options: Options = None) -> Any:
+def Datasource(
+    url: AnyPath,
+    *,
+    columns: Columns = None,
+    cache: Folder = None,
+    limit: int | str | None = None,
+    options: Options = None,
+) -> Any:
     """A ``ray.data.Datasource`` for ``ray.data.read_datasource(...)``, with the arguments and errors of
     :func:`recstore.remote.ray.read`."""
-    return _tasks().ShardSource(url, columns, cache, options)
+    return _tasks().ShardSource(url, columns, cache, limit, options)
 
 
 def read(
-    url: AnyPath, *, columns: Columns = None, cache: Folder = None, options: Options = None, **ray_options: Any
+    url: AnyPath,
+    *,
+    columns: Columns = None,
+    cache: Folder = None,
+    limit: int | str | None = None,
+    options: Options = None,
+    **ray_options: Any,
 ) -> Any:
     """A ``ray.data.Dataset`` of the records of a set of shards, with a read task for each shard file. The blocks are
     Arrow tables. Values that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
@@ -57,6 +70,7 @@ def read(
         columns: the fields to decode; None for all.
         cache: the cache folder of each node, as for ``recstore.open``. Without it a task fetches a temporary copy. Not
             used for a mounted folder, whose files are mapped in place.
+        limit: the most bytes in the cache, such as "500GiB".
         options: arguments of the object store, as for ``recstore.open``.
         ray_options: arguments of ``ray.data.read_datasource``, such as `concurrency` and `override_num_blocks`.
 
@@ -66,7 +80,8 @@ def read(
     _tasks()  # raises ImportError without Ray
     import ray.data
 
-    return ray.data.read_datasource(Datasource(url, columns=columns, cache=cache, options=options), **ray_options)
+    source = Datasource(url, columns=columns, cache=cache, limit=limit, options=options)
+    return ray.data.read_datasource(source, **ray_options)
 
 
 def _tasks() -> ModuleType:

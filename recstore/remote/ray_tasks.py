@@ -102,9 +102,11 @@ def _nested(tensors: Any) -> Any:
 class ShardSource(ray.data.Datasource):  # type: ignore[misc]
     """Reads each shard file in its own task."""
 
-    def __init__(self, url: AnyPath, columns: Columns, cache: Folder, options: Options) -> None:
+    def __init__(
+        self, url: AnyPath, columns: Columns, cache: Folder, limit: int | str | None, options: Options
+    ) -> None:
         super().__init__()
-        self._parts = shard_tables.parts(url, options=options, cache=cache, columns=columns)
+        self._parts = shard_tables.parts(url, options=options, cache=cache, limit=limit, columns=columns)
 
     def get_name(self) -> str:
         return "Recstore"

@@ -13,6 +13,7 @@ import tempfile
 from typing import NamedTuple
 
 from recstore._core import native, trust
+from recstore.dataset import object_sizes
 from recstore.errors import CorruptError
 from recstore.remote import manifest as manifests
 from recstore.remote import names
@@ -42,19 +43,24 @@ def pyarrow_for(what: str) -> Any:
 
 
 def parts(
-    url: AnyPath | Storage, *, options: Options = None, cache: Folder = None, columns: Columns = None
+    url: AnyPath | Storage,
+    *,
+    options: Options = None,
+    cache: Folder = None,
+    limit: int | str | None = None,
+    columns: Columns = None,
 ) -> list[Part]:
     """A Part for each shard file of a set, in order. `url` may end in ``@`` and a manifest number; the default is the
-    newest manifest. `columns` are the fields to read; None for all.
+    newest manifest. `limit` is the most bytes of the cache. `columns` are the fields to read; None for all.
 
-    Raises SegmentNotFoundError without a set; ValueError for columns of a mapping; TypeError for columns that are not
-    names; the errors of Storage and Manifest.parse.
+    Raises SegmentNotFoundError without a set; ValueError for columns of a mapping, for an invalid limit, and for a
+    limit without a cache; TypeError for columns that are not names; the errors of Storage and Manifest.parse.
     """
     number = None
     if isinstance(url, (str, bytes, os.PathLike)):
         url, number = split_number(os.fsdecode(url))
     storage = storage_of(url, options)
-    number = number or manifests.existing(storage)
+    number = number or manifests.existing(storage)[0]
     manifest = manifests.load(storage, number)
     columns = _names(columns)
     if manifest.kind == "mapping" and columns is not None:
@@ -63,7 +69,10 @@ def parts(
             f"{VALUE!r}: leave it out"
         )
     cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE", "")
-    place = Place(storage, "" if storage.local else os.fsdecode(cache), manifest.kind, columns)
+    nbytes = None if limit is None else object_sizes.parse(limit)
+    if nbytes is not None and not storage.local and not cache:
+        raise ValueError(f"limit={limit!r} is the size of a cache: give cache= too, or set RECSTORE_CACHE")
+    place = Place(storage, "" if storage.local else os.fsdecode(cache), nbytes, manifest.kind, columns)
     return [Part(place, shard) for shard in manifest.shards()]
 
 
@@ -80,6 +89,7 @@ class Place(NamedTuple):
 
     storage: Storage
     cache: str  # the cache folder, or ""
+    limit: int | None  # the most bytes of the cache
     kind: str
     columns: tuple[str, ...] | None  # the columns to read
 
@@ -111,7 +121,7 @@ class Part:
         elif place.cache:
             from recstore.remote import cache, fetch_process
 
-            into = cache.Cache(place.cache)
+            into = cache.Cache(place.cache, place.limit)
             segment = into.open_segment(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)
         else:
             segment = self._fetched()

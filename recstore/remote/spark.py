@@ -28,7 +28,8 @@ def register(spark: Any) -> None:
     manifest 12; the default is the newest when Spark plans a query. The columns are the fields of the first shard file.
     If later files have more fields, give all of them with ``spark.read.schema(...)``; missing values are null. Values
     that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
-    ``.option("cache", folder)`` is the cache folder of each node. Without it a task fetches a temporary copy.
+    ``.option("cache", folder)`` is the cache folder of each node, and ``.option("limit", "500GiB")`` the most bytes in
+    it. Without a cache a task fetches a temporary copy.
 
     Both: ``.option("storage.NAME", value)`` is the argument ``name`` of the object store, such as
     ``storage.endpoint``. Prefer the environment for secrets: Spark shows options in its plans.

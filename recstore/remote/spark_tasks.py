@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recstore.remote.writer import Entry, ShardWriter
 
 _STORAGE = "storage."
-_READ_OPTIONS = ("path", "cache")
+_READ_OPTIONS = ("path", "cache", "limit")
 _WRITE_OPTIONS = ("path", "shard_bytes", "compression")
 _REMEDY = "give all fields with spark.read.schema(...)"
 
@@ -59,7 +59,7 @@ class ShardSource(datasource.DataSource):  # type: ignore[misc]
 
     def _parts(self) -> list[Part]:
         own, storage = chosen(self.options, _READ_OPTIONS, "reading")
-        return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"))
+        return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"), limit=own.get("limit"))
 
     def schema(self) -> Any:
         self._is_inferred = True

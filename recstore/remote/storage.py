@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Limits: TypeAlias = tuple[int, int] | None
     Data: TypeAlias = bytes | bytearray | memoryview
     Source: TypeAlias = Data | str | PathLike[str]  # content, or the path of a file
-    Listed: TypeAlias = tuple[str, int, float]  # name, bytes, time
+    Listed: TypeAlias = tuple[str, int, float, str]  # name, bytes, time, ETag or ""
 
     class File(Protocol):
         def write(self, data: Any, /) -> object: ...
@@ -99,12 +99,12 @@ class Storage:
         raise NotImplementedError
 
     def list(self, prefix: str = "") -> Iterable[Listed]:
-        """Yields `(name, bytes, modified)` of the objects with this prefix, in any order. `modified` is in seconds
-        since 1970 by the clock of the place."""
+        """Yields `(name, bytes, modified, ETag)` of the objects with this prefix, in any order. `modified` is in
+        seconds since 1970 by the clock of the place. The ETag is "" if the place has none."""
         raise NotImplementedError
 
     def leftovers(self) -> Iterable[Listed]:
-        """Yields `(name, bytes, modified)` of temporary files of writers. `list` omits them, `delete` accepts them."""
+        """Yields temporary files of writers as `list` does, which omits them. `delete` accepts them."""
         return ()
 
     def delete(self, names: Sequence[str]) -> None:

@@ -284,7 +284,7 @@ class ShardWriter:
         if self.storage.local or len(sizes) <= _LOOKS:
             found_sizes = {name: self.storage.size(name) for name in sizes}
         else:
-            found_sizes = {name: size for name, size, _ in self.storage.list() if name in sizes}
+            found_sizes = {name: size for name, size, *_ in self.storage.list() if name in sizes}
         for name, size in sizes.items():
             if found_sizes.get(name) is None or size not in (None, found_sizes[name]):
                 raise SegmentNotFoundError(

@@ -278,14 +278,19 @@ class IndexSampler(EpochSampler[int]):
         """Writes the indices of `live` to `out`, from number `taken` on."""
         raise NotImplementedError
 
+    def _fill_some(self, out: Any, live: Iteration, taken: int) -> int:
+        """As _fill, but may stop early. Returns the number of indices."""
+        self._fill(out, live, taken)
+        return len(out)
+
     def __iter__(self) -> Iterator[int]:
         """The indices of this rank, as ints. The epoch is fixed when the first index is drawn. One thread at a time may
         use the iterator."""
 
-        def begin() -> tuple[Callable[[Any, int], None], int]:
+        def begin() -> tuple[Callable[[Any, int], int], int]:
             live = self._begin()
             live.iterator = iterator
-            return (lambda out, taken: self._fill(out, live, taken)), live.count
+            return (lambda out, taken: self._fill_some(out, live, taken)), live.count
 
         iterator = native.IndexIterator(begin)
         return iterator

@@ -112,6 +112,14 @@ class ShardOrder:
             self._fill_window(out[done : done + count], window, seat - start, stride)
             done, at = done + count, at + count * stride
 
+    def left_in_window(self, first: int, step: int) -> int:
+        """The number of the items first, first + step, ... up to the end of a window. Arguments as in `fill`."""
+        lane, stride = (first - self.begin) % self.lanes, step // self.lanes
+        at = self._bounds[lane] + (first - self.begin) // self.lanes
+        piece = bisect_right(self._piece_ends, at)
+        seat = at + self._pieces[piece] - (self._piece_ends[piece - 1] if piece else 0)
+        return -(-(self._starts[bisect_right(self._starts, seat)] - seat) // stride)
+
     def _fill_window(self, out: NDArray[np.int64], window: int, first: int, step: int) -> None:
         """Writes the records at positions first, first + step, ... of a window."""
         start, low, high = self._starts[window], self._low[window], self._high[window]

@@ -138,6 +138,15 @@ class ShardSampler(sampler_base.IndexSampler):
                 part = slots[count : count + 1]
                 order.fill(part, _repeated(item + count * step, ranks, order), lanes, enter)
 
+    def _fill_some(self, out: Any, live: sampler_base.Iteration, taken: int) -> int:
+        """Stops at the end of a window: a window is requested when its first index is written, which would be too early
+        for the windows after the next."""
+        order, ranks, out = self._order_of(live), live.world_size, as_int64(out)
+        item = order.dealt(live.first + taken * ranks, ranks, live.rank)
+        if ranks % order.lanes == 0 and item < live.length:
+            out = out[: order.left_in_window(item, ranks)]
+        return super()._fill_some(out, live, taken)
+
     def _order_of(self, live: sampler_base.Iteration) -> ShardOrder:
         """The order of an iteration's epoch. The latest order is cached."""
         key = self.window, self._key(live.epoch), live.legs
@@ -156,10 +165,11 @@ class ShardSampler(sampler_base.IndexSampler):
     def _request(self, order: ShardOrder, window: int, following: int | None) -> None:
         """Requests the shards of this window and the next. Except at the first window, this window was requested
         before, and its shards are in the cache unless they were evicted."""
-        shards = order.shards_of(window)
+        set_, shards = self._records.selection.shards, order.shards_of(window)
+        set_.opener.check_window(shards)
         if following is not None:
             shards += order.shards_of(following)
-        self._records.selection.shards.fetch_ahead(shards)
+        set_.fetch_ahead(shards)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_order": None, "_requested": None}  # made again on demand

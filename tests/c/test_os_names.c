@@ -34,7 +34,7 @@ static rs_status make(rs_backing backing, const char *text, rs_segment *out, cha
 
 static bool try_remove(const char *path) {
     bool out = false;
-    CHECK_OK(rs_os_unlink_unused(path, NULL, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_unused(path, false, NULL, &out, &err), &err);
     return out;
 }
 
@@ -62,7 +62,7 @@ static void check_life(rs_backing backing) {
     CHECK(!try_remove(at("name")) && memcmp(made.data, "bytes", 5) == 0);
     rs_segment_close(&made);
     read.identity.inode++;
-    CHECK_OK(rs_os_unlink_unused(at("name"), &read.identity, &out, &err), &err);
+    CHECK_OK(rs_os_unlink_unused(at("name"), false, &read.identity, &out, &err), &err);
     CHECK(!out);
     rs_os_close(&read.fd);
     fd = open(at("name"), O_RDONLY);
@@ -202,7 +202,7 @@ TEST(test_planted) {
     CHECK(!try_remove(at("name")) && unlink(at("name")) == 0);
     CHECK(mkdir(at("name"), 0700) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
-    CHECK_CODE(rs_os_open_lock(at("name"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("name"), false, &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!try_remove(at("name")) && rmdir(at("name")) == 0);
     int fd = open(at("target"), O_RDWR | O_CREAT, 0400);
     CHECK(write(fd, "theirs", 6) == 6);
@@ -210,23 +210,23 @@ TEST(test_planted) {
     CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(!try_remove(at("name")) && unlink(at("name")) == 0);
     CHECK(symlink(at("target"), at("lock")) == 0);
-    CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("lock"), false, &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(unlink(at("lock")) == 0);
     /* The lock's name is a hard link to another file of this user, with the mode of a lock. A lock would empty it. */
     CHECK(chmod(at("target"), 0600) == 0 && link(at("target"), at("lock")) == 0);
-    CHECK_CODE(rs_os_open_lock(at("lock"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("lock"), false, &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "2 names") != NULL);
     CHECK(unlink(at("lock")) == 0);
     CHECK(chmod(at("target"), 0644) == 0);
     CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(strstr(err.message, "0644") != NULL);
-    CHECK_CODE(rs_os_open_lock(at("target"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("target"), false, &lock, &err), RS_E_SYS_NOT_OURS, &err);
     CHECK(chmod(at("target"), 0400) == 0);
     if (chown(at("target"), 12345, (gid_t)-1) == 0) {
         CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
         CHECK(strstr(err.message, "user 12345") != NULL);
         CHECK(!try_remove(at("target")));
-        CHECK_CODE(rs_os_open_lock(at("target"), &lock, &err), RS_E_SYS_NOT_OURS, &err);
+        CHECK_CODE(rs_os_open_lock(at("target"), false, &lock, &err), RS_E_SYS_NOT_OURS, &err);
     } else {
         (void)printf("test_os_names: not root, so files of another user are not tried\n");
     }
@@ -246,8 +246,8 @@ TEST(test_empty_file) {
 TEST(test_locks) {
     rs_os_lock one, two;
     bool named;
-    REQUIRE_OK(rs_os_open_lock(at("lock"), &one, &err), &err);
-    REQUIRE_OK(rs_os_open_lock(at("lock"), &two, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), false, &one, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), false, &two, &err), &err);
     CHECK_OK(rs_os_try_lock(one.fd, at("lock"), &named, &err), &err);
     CHECK(named);
     CHECK_CODE(rs_os_try_lock(two.fd, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
@@ -274,7 +274,7 @@ TEST(test_lock_of_a_killed_parent) {
         char byte = 0;
         if (pipe(ready) != 0) _exit(5);
         for (size_t i = 0; i < 3; i++) {
-            if (rs_os_open_lock(at("lock"), &locks[i], &err) != RS_OK) _exit(1);
+            if (rs_os_open_lock(at("lock"), false, &locks[i], &err) != RS_OK) _exit(1);
         }
         rs_os_close_lock(&locks[1]);
         if (rs_os_try_lock(locks[2].fd, at("lock"), &named, &err) != RS_OK) _exit(2);
@@ -290,9 +290,9 @@ TEST(test_lock_of_a_killed_parent) {
         (void)raise(SIGKILL);
     }
     CHECK(waitpid(builder, &status, 0) == builder && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    REQUIRE_OK(rs_os_open_lock(at("lock"), &mine, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), false, &mine, &err), &err);
     CHECK_OK(rs_os_try_lock(mine.fd, at("lock"), &named, &err), &err);
-    REQUIRE_OK(rs_os_open_lock(at("lock"), &other, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), false, &other, &err), &err);
     rs_os_close_lock(&mine);
     CHECK_OK(rs_os_try_lock(other.fd, at("lock"), &named, &err), &err);
     rs_os_close_lock(&other);

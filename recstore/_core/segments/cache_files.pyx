@@ -220,7 +220,7 @@ cdef class CacheFile(Owner):
         cdef rs_bool _removed
         cdef rs_status _ignored
         if not self.core.layout.kept and self.encoded is not None:
-            _ignored = rs_os_unlink_unused(self.encoded, &self.core.identity, &_removed, NULL)
+            _ignored = rs_os_unlink_unused(self.encoded, False, &self.core.identity, &_removed, NULL)
 
     cdef void release(self):
         if self.core.fd < 0:

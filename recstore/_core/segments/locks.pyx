@@ -14,7 +14,8 @@ cdef enum:
 
 @cython.final
 cdef class Lock:
-    """The lock file at `path`, created if it is missing. Raises PermissionError for another user's file, and OSError.
+    """The lock file at `path`, created if it is missing. With `group`, all users of the group of the folder share it.
+    Otherwise raises PermissionError for another user's file. Raises OSError.
 
     ``state`` is HELD if this process holds the lock, BUSY if another process does, and GONE if this process locked a
     file that is no longer at `path`, so that other processes do not see the lock."""
@@ -24,11 +25,11 @@ cdef class Lock:
     cdef readonly str path
     cdef bytes encoded
 
-    def __cinit__(self, str path):
+    def __cinit__(self, str path, bint group=False):
         cdef rs_error err
         self.core.fd = -1
         self.path, self.encoded = path, encode_path(path)
-        check_path(rs_os_open_lock(self.encoded, &self.core, &err), &err, path)
+        check_path(rs_os_open_lock(self.encoded, group, &self.core, &err), &err, path)
         self.attempt()
 
     def __dealloc__(self):
@@ -84,15 +85,15 @@ cdef class Lock:
         return 0
 
 
-def unlink_unused(path, judged=None):
-    """Removes a file of this user that no process has leased or locked. Returns whether it did. With `judged`, an
-    earlier result of os.lstat, keeps a file that was replaced or modified since."""
+def unlink_unused(path, judged=None, *, bint group=False):
+    """Removes a file of this user, or with `group` of any user, that no process has leased or locked. Returns whether
+    it did. With `judged`, an earlier result of os.lstat, keeps a file that was replaced or modified since."""
     cdef rs_error err
     cdef rs_bool removed
     cdef rs_os_removable expected
     encoded = encode_path(path)
     if judged is None:
-        check_path(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err, path)
+        check_path(rs_os_unlink_unused(encoded, group, NULL, &removed, &err), &err, path)
     else:
         expected.device, expected.inode = judged.st_dev, judged.st_ino
         expected.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns

@@ -449,7 +449,7 @@ cdef class Segment(Owner):
         # Drops the lease before it tries the exclusive lock, and never upgrades, so that at least one of the last two
         # users finds the file unused.
         rs_os_close(&self.seg.fd)
-        return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
+        return rs_os_unlink_unused(self.encoded, False, &self.seg.identity, &removed, NULL)
 
     def unlink(self):
         """Removes the file of a directory segment if this process owns it. The file of a named segment goes only if no

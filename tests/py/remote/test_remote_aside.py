@@ -40,7 +40,7 @@ def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path
             bucket.read("none")
         except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
-        names = sorted(name for name, _, _ in bucket.list())
+        names = sorted(name for name, *_ in bucket.list())
         return (
             created,
             sizes,

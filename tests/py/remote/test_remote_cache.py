@@ -3,21 +3,20 @@
 import errno
 import os
 import pathlib
-import pickle
-import signal
 import stat
 import sys
+import tempfile
 import time
 
 import pytest
 import shard_sets
 import waiting
-from interpreters import unmaps_at_close
 from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
+from waiting import in_child
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, cache_folder, fetch_process, key_filters, manifest, open_set
+from recstore.remote import cache, cache_folder, cache_room, fetch_client, fetch_process, key_filters, open_set
 from recstore.remote import names as names_of_files
 from recstore.remote.choose_storage import storage_of
 
@@ -140,185 +139,93 @@ def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, w
             assert x.to_list() == [record for part in parts for record in part]
 
 
-def test_a_checked_copy_is_not_hashed_again(made, tmp_path, monkeypatch):
+def test_a_checked_copy_is_hashed_once_in_a_boot(made, tmp_path, monkeypatch):
     recstore.open(made.at, cache=tmp_path, options=made.options).close()
     path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
     os.utime(path)  # an earlier version recorded a use this way
-    hashed = []
-    monkeypatch.setattr(names_of_files, "hash_of", lambda file: hashed.append(file.name) or path.stem)
-    for _ in range(2):
-        with recstore.open(made.at, cache=tmp_path, options=made.options) as x:
-            assert x.to_list() == ALL and hashed == [str(path)]
+    hashed, hash_of = [], names_of_files.hash_of
+    monkeypatch.setattr(
+        names_of_files, "hash_of", lambda file: hashed.append(os.fstat(file.fileno()).st_ino) or hash_of(file)
+    )
+
+    def read_twice():
+        for _ in range(2):
+            with recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options) as x:
+                assert x.to_list() == ALL
+        out = sorted(hashed)
+        hashed.clear()
+        return out
+
+    inodes = sorted(path.stat().st_ino for path in path.parent.glob("*.recs"))
+    assert read_twice() == [path.stat().st_ino]
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))
+    assert read_twice() == inodes
+    monkeypatch.setattr(os, "utime", refuse_as_read_only)
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(1, 17)))
+    assert read_twice() == sorted(2 * inodes)
 
 
-# ---- Room ----
+def refuse_as_read_only(*_, **__):
+    raise OSError(errno.EROFS, "Read-only file system")
 
 
-def sizes(made):
-    return sorted(made.made.sizes)
-
-
-def used(folder):
-    return sum(path.stat().st_size for path in pathlib.Path(folder, "recstore").rglob("*") if path.is_file())
-
-
-def test_a_limit_evicts_the_least_recently_used_files(made, tmp_path):
-    limit = 3 * sizes(made)[-1] + 3000
-    x = recstore.open(made.at, cache=tmp_path, limit=limit, lazy=True, options=made.options)
-    assert x.to_list() == ALL
-    assert used(tmp_path) <= limit and names(tmp_path, ".recs") == sorted(f"{h}.recs" for h in made.made.hashes[3:])
-    assert x.to_list() == ALL  # evicted files are fetched again
-    reset_settled_counts(made)
-    y = recstore.open(f"{made.at}@1", cache=tmp_path, limit=limit, lazy=True, options=made.options)
-    assert y[-1] == ALL[-1] and fetched(made) == (0, 0)
-    assert y[0] == ALL[0]
-    has_sent(made, 1)
-    assert f"{made.made.hashes[5]}.recs" in names(tmp_path, ".recs")  # used more recently than others
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
-@unmaps_at_close
-def test_evicted_files_are_unmapped(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes // 2 + 1000, lazy=True, options=made.options)
-    for _ in range(2):
-        assert [x[i] for i in range(len(x))] == ALL
-        with open("/proc/self/maps") as file:
-            removed = [line for line in file if str(tmp_path) in line and line.endswith("(deleted)\n")]
-        assert len(removed) < len(x.selection.shards) / 2, removed
-    x.close()
-
-
-def test_files_with_a_future_time_are_evicted_first(made, tmp_path):
-    """In the usual order these files would stay until that time."""
-    recstore.open(made.at, cache=tmp_path, options=made.options).close()
-    ahead = tmp_path / "recstore" / f"{made.made.hashes[4]}.recs"
-    os.utime(ahead, (time.time() + 10**8,) * 2)
-    storage = storage_of(made.at, made.options)
-    more = shard_sets.put(storage, recstore.RecordList(shard_sets.records(60, 5000)))
-    manifest.commit(storage, lambda old: manifest.Manifest("list", [*old.shards(), more]))
-    x = recstore.open(made.at, cache=tmp_path, limit=used(tmp_path) + 2000, lazy=True, options=made.options)
-    assert x[-1]["i"] == 5059
-    assert not ahead.exists() and len(names(tmp_path, ".recs")) == 6
-
-
-def test_a_huge_limit(made, tmp_path):
-    for limit in (2**64 - 1, 2**70):
-        x = recstore.open(made.at, cache=tmp_path, lazy=True, limit=limit, options=made.options)
-        assert x.to_list() == pickle.loads(pickle.dumps(x)).to_list() == ALL
-
-
-def test_a_limit_that_is_too_small(made, tmp_path):
-    with pytest.raises(recstore.errors.OutOfSpaceError, match="lazy=True"):
-        recstore.open(made.at, cache=tmp_path, limit=made.made.nbytes - 1, options=made.options)
-    x = recstore.open(made.at, cache=tmp_path, limit=sizes(made)[0] - 1, lazy=True, options=made.options)
-    with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit") as caught:
-        x[0]
-    assert caught.value.errno == errno.ENOSPC and nothing_half_made(tmp_path) and fetched(made) == (0, 0)
-    with pytest.raises(ValueError, match="a size is"):
-        recstore.open(made.at, cache=tmp_path, limit="much", options=made.options)
-
-
-def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
-    into = cache.Cache(tmp_path, limit=20_000)
-    with cache.Part(into, "a" * 40 + ".recs", 15_000):
-        assert into._make_room(10_000)[1] is True and len(into.sweep()) == 2
-        assert used(tmp_path) == 15_000
-    assert into._make_room(10_000)[0] <= 0 and used(tmp_path) == 0
-
-
-KILLED_WRITER = """
-import os, signal, sys
-from recstore.remote import cache
-part = cache.Part(cache.Cache(sys.argv[1], limit=20_000), "a" * 40 + ".recs", 15_000)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_the_unfinished_file_of_a_killed_process_is_removed_when_room_is_needed(tmp_path):
-    assert waiting.python("-c", KILLED_WRITER, str(tmp_path)).returncode == -signal.SIGKILL
-    into = cache.Cache(tmp_path, limit=20_000)
-    assert len(names(tmp_path, ".part")) == 1 and used(tmp_path) == 15_000
-    lacking, may_change, _ = into._make_room(10_000)
-    assert lacking <= 0 and not may_change and used(tmp_path) == 0
-
-
-class Clock:
-    """Replaces the module time: a sleep calls `act` and takes 20 s."""
-
-    def __init__(self, act):
-        self.now, self.act, self.sleeps = 0.0, act, 0
-
-    def monotonic(self):
-        return self.now
-
-    def time(self):
-        return time.time()
-
-    def time_ns(self):
-        return time.time_ns()
-
-    def sleep(self, _):
-        self.now += 20
-        self.sleeps += 1
-        self.act(self.sleeps)
-
-
-def test_waiting_for_room_while_another_file_grows(tmp_path, monkeypatch, caplog):
-    """The wait is logged. It times out only without progress, so a slow download may take longer."""
-    into = cache.Cache(tmp_path, limit=20_000)
-    part = cache.Part(into, "a" * 40 + ".recs", 15_000)
-
-    def act(n):
-        part.write(b"x" * 100)
-        os.utime(part.fd, ns=(n, n))  # a different time for each write, because this sleep takes no time
-        if n == 10:
-            part.close()
-
-    monkeypatch.setattr(cache, "time", Clock(act))
-    with into.new_part("b" * 40 + ".recs", 10_000):
-        assert cache.time.sleeps == 10
-    assert f"waiting for room in the cache '{tmp_path}', which another process" in caplog.text
-    stuck = cache.Part(into, "c" * 40 + ".recs", 15_000)
-    monkeypatch.setattr(cache, "time", Clock(lambda n: None))
-    with pytest.raises(recstore.errors.OutOfSpaceError, match="raise the limit"):
-        into.new_part("d" * 40 + ".recs", 10_000)
-    # The other download waits for the store, up to its patience.
-    monkeypatch.setattr(cache, "time", Clock(lambda n: stuck.close() if n == 10 else None))
-    into.new_part("d" * 40 + ".recs", 10_000, patience=300.0).close()
-
-
-def test_two_processes_evict_a_manifest_at_once(tmp_path, monkeypatch):
-    into = cache.Cache(tmp_path, limit=20_000)
-    path = os.path.join(into.sets, "0" * 40 + ".json")
-    pathlib.Path(path).write_bytes(bytes(15_000))
-    scan = into._scan
-
-    def unlinked_by_another_process():
-        result = scan()
-        os.unlink(path)
-        return result
-
-    monkeypatch.setattr(into, "_scan", unlinked_by_another_process)
-    assert into._make_room(10_000)[0] <= 0
-
-
-def test_waiting_for_the_lock_of_the_room_is_logged(tmp_path, monkeypatch, caplog):
-    lock = native.Lock(str(tmp_path / "room.lock"))
-    monkeypatch.setattr(cache, "time", Clock(lambda n: lock.close() if n == 2 else None))
-    with cache._locked(str(tmp_path / "room.lock")):
-        assert "room.lock" in caplog.text
-
-
-def test_waiting_for_one_object_is_logged(tmp_path, monkeypatch, caplog):
+def test_a_file_has_its_name_once_it_is_on_the_disk(tmp_path, monkeypatch):
     found = shard_sets.write(tmp_path / "set", PARTS[:1])
     into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
-    storage = storage_of(tmp_path / "set")
-    lock = into.lock(name)
-    clock = Clock(lambda n: lock.close() if n == 2 else None)
-    for module in (cache, fetch_process):
-        monkeypatch.setattr(module, "time", clock)
-    fetch_process.Fetching(storage, into).fetch(name, found.sizes[0])
-    assert f"waiting for {storage.of(name)}" in caplog.text
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.pread(fd, 1 << 20, 0), into.has(name))) or fsync(fd))
+    fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch(name, found.sizes[0])
+    assert synced == [((tmp_path / "set" / name).read_bytes(), False)]
+
+
+def test_a_file_is_replaced_while_it_is_checked(tmp_path):
+    """Two processes open a damaged file, and one of them fetches it again before the other has hashed it."""
+    found = shard_sets.write(tmp_path / "set", [["a" * 100] * 64])
+    into, name = cache.Cache(tmp_path / "cache"), found.hashes[0] + ".recs"
+    fetch = fetch_process.Fetching(storage_of(tmp_path / "set"), into).fetch
+    fetch(name, found.sizes[0])
+    content = (tmp_path / "set" / name).read_bytes()
+    damaged = tmp_path / "cache" / "recstore" / name
+    damaged.chmod(0o600)
+    damaged.write_bytes(content.replace(b"a" * 100, b"a" * 99 + b"z"))
+    is_checked = into._is_checked
+
+    def replaced_before(name, fd):
+        into._is_checked = is_checked
+        damaged.unlink()
+        fetch(name, found.sizes[0])
+        return is_checked(name, fd)
+
+    into._is_checked = replaced_before
+    assert into.open(name, found.sizes[0], None) is None
+    segment = into.open_segment(name, found.sizes[0], fetch)
+    assert os.pread(segment.fileno(), len(content), 0) == content
+    segment.close()
+
+
+@pytest.mark.parametrize("lost", ["one page of each file", "all pages"])
+def test_a_crash_of_the_machine_loses_pages(tmp_path, monkeypatch, lost):
+    """A disk may have lost the pages that it confirmed, and kept the name, the size and the times of a file."""
+    monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
+    parts = [[f"{i} {k}" * 400 for k in range(100)] for i in range(4)]
+    made = shard_sets.write(tmp_path / "set", parts)
+    recstore.open(tmp_path / "set", cache=tmp_path).close()
+    for number, path in enumerate(sorted((tmp_path / "recstore").rglob("*.*"))):
+        before, size = path.stat(), path.stat().st_size
+        path.chmod(0o600)
+        with path.open("r+b") as file:
+            page = min(number + 2, size // 4096 - 1) if lost == "one page of each file" and size > 8192 else 0
+            file.seek(4096 * page)
+            file.write(bytes(min(size, 4096) if lost == "one page of each file" else size))
+        path.chmod(0o400)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))  # the machine starts again
+    with recstore.open(f"{tmp_path}/set@1", cache=tmp_path) as x:
+        assert x.to_list() == [record for part in parts for record in part]
+    assert len(made) == 4
+
+
+# ---- Disks ----
 
 
 def test_an_endless_object(tmp_path):
@@ -410,11 +317,109 @@ def test_refused_folders(made, tmp_path, monkeypatch):
     assert made.log == []
 
 
+def test_a_read_only_cache(made, tmp_path, monkeypatch):
+    """Reading a cached version writes nothing, and another version names the folder and the remedy."""
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
+    for module, name in ((native, "Lock"), (cache_room, "open_locked"), (os, "utime")):
+        monkeypatch.setattr(module, name, refuse_as_read_only)
+    for at in (made.at, f"{made.at}@1"):
+        assert recstore.open(at, cache=tmp_path, options=made.options).to_list() == ALL
+    shard_sets.write(made.at, PARTS[:2], made.options)
+    with pytest.raises(OSError, match=f"'{tmp_path}' is read-only and lacks a file of {made.at}: .*@") as caught:
+        recstore.open(made.at, cache=tmp_path, options=made.options)
+    assert caught.value.errno == errno.EROFS
+
+
 def test_a_folder_with_the_sticky_bit_may_be_shared(made, tmp_path):
     (tmp_path / "nvme").mkdir()
     (tmp_path / "nvme").chmod(0o1777)
     assert recstore.open(made.at, cache=tmp_path / "nvme", options=made.options)[0] == ALL[0]
     assert stat.S_IMODE(os.stat(tmp_path / "nvme" / "recstore").st_mode) == 0o700
+
+
+@pytest.fixture
+def group_folder():
+    """A folder with mode 2770 for the group 12345. Its parents, unlike those of tmp_path, are open to all users."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become several users")
+    with tempfile.TemporaryDirectory() as outer:
+        os.chmod(outer, 0o755)
+        folder = pathlib.Path(outer, "nvme")
+        folder.mkdir()
+        os.chown(folder, 0, 12345)
+        folder.chmod(0o2770)
+        yield folder
+
+
+def as_user(uid, work):
+    """Returns the result of `work` in a process of this user, who belongs to the group 12345."""
+
+    def become():
+        os.umask(0o077)
+        os.setgroups([12345])
+        os.setgid(uid)
+        os.setuid(uid)
+        return work()
+
+    return in_child(become)
+
+
+def test_the_cache_of_a_group(group_folder):
+    url = group_folder.parent / "set"
+    made = shard_sets.write(url, PARTS)
+    for path in (url, *url.iterdir()):
+        path.chmod(0o755)
+    storage = storage_of(url)
+    inner = group_folder / "recstore"
+
+    def read(numbers, limit=None):
+        into = cache.Cache(group_folder, limit)
+        into.sweep()
+        fetch = fetch_process.Fetching(storage, into).fetch
+        for i in numbers:
+            into.open_segment(f"{made.hashes[i]}.recs", made.sizes[i], fetch).close()
+        return True
+
+    assert as_user(1001, lambda: read([0, 1]))
+    as_user(1001, lambda: cache.Part(cache.Cache(group_folder), f"{made.hashes[5]}.recs", 1000).name)
+    assert names(group_folder, ".part") != []  # of a killed process
+    assert as_user(1002, lambda: read([0, 2])) and names(group_folder, ".part", ".lock") == []
+    owners = {path.stem: path.stat().st_uid for path in inner.glob("*.recs")}
+    assert owners == {made.hashes[0]: 1001, made.hashes[1]: 1001, made.hashes[2]: 1002}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (*inner.glob("*.recs"), inner, inner / "sets")}
+    assert modes == {0o440, 0o2770}
+    assert as_user(1002, lambda: read([3], made.sizes[3] + 100)) and len(names(group_folder, ".recs")) == 1
+    assert as_user(1001, lambda: read([4], made.sizes[4] + 100)) and len(names(group_folder, ".recs")) == 1
+    inner.chmod(0o700)
+    with pytest.raises(PermissionError, match="2770"):
+        as_user(1001, lambda: read([0]))
+
+
+def test_another_user_creates_a_lock_file(tmp_path, monkeypatch):
+    """Its first mode depends on the umask of that user."""
+    into, lock, tries = cache.Cache(tmp_path), native.Lock, []
+
+    def refuse_twice(path, group):
+        tries.append(path)
+        if len(tries) < 3:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return lock(path, group)
+
+    into.group = True
+    monkeypatch.setattr(native, "Lock", refuse_twice)
+    assert into.lock("x").state == native.HELD and len(tries) == 3
+
+
+def test_no_pickle_of_another_user_is_loaded(tmp_path):
+    into = cache.Cache(tmp_path)
+    lock = into.lock("x")
+    waiting_lock = into.lock("x")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            time, "sleep", lambda _: lock.write(fetch_client._failure(ValueError("it failed"), {})) and lock.close()
+        )
+        assert fetch_client._wait_for(waiting_lock, {}, cache.Wait("x"), group=True) is False
+    waiting_lock.close()
 
 
 def test_the_kind_of_a_file_system(tmp_path):

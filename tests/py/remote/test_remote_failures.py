@@ -95,7 +95,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
         assert os.listdir(tmp_path / "temporary") == []
     assert len(list(w.storage.list())) > 12
     collecting.gc(url, days=0, options=options)
-    names = sorted(name for name, _, _ in w.storage.list())
+    names = sorted(name for name, *_ in w.storage.list())
     assert names == sorted([f"{manifest.load(w.storage, 1).hashes[0]}.recs", "manifest-1.json"])
     assert list(w.storage.leftovers()) == [] and w.commit(w.write([4]), append=True) == 2
 
@@ -107,7 +107,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
 def test_a_store_that_fails_in_the_middle(server, fault):
     w = ShardWriter(server.at, options=server.options | {"patience": 0.3}, shard_records=10)
     w.commit(w.write([1]))
-    before = {name for name, _, _ in w.storage.list()}
+    before = {name for name, *_ in w.storage.list()}
 
     def records():
         for i in range(1000):
@@ -120,7 +120,7 @@ def test_a_store_that_fails_in_the_middle(server, fault):
     server.heal()
     assert manifest.newest(w.storage) == 1
     collecting.gc(server.at, days=0, options=server.options)
-    assert {name for name, _, _ in w.storage.list()} == before
+    assert {name for name, *_ in w.storage.list()} == before
 
 
 @pytest.mark.parametrize("fault", ["refuse", "reset", "expire"])

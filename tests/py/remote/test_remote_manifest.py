@@ -135,6 +135,11 @@ def test_every_field_is_checked(path, value):
         refuses(wrong)
 
 
+def test_a_shard_file_is_named_once():
+    """The records of a shard file would count twice, and its bytes too."""
+    refuses(numbered(Manifest("list", shards(2) + shards(1))).dump(), "names a shard file twice")
+
+
 @pytest.mark.parametrize(("low", "high"), [
     (["a", "b"], ["a", "b", "c"]), (["a", "b", "c"], None), (None, ["a", "b", "c"]), (["b", "b", "c"], ["a", "b", "c"]),
     ([1, "b", "c"], ["a", "b", "c"]), ([None, "b", "c"], ["a", "b", "c"]), ([True, "b", "c"], [True, "b", "c"]),

@@ -142,7 +142,7 @@ def test_manifests_are_found_without_a_listing_of_all(server, bucket):
     for i in range(30):
         bucket.write(f"{i:040x}.recs", b"x")
     bucket.write("manifest-3.json", b"x")
-    names = [name for name, _, _ in bucket.list("manifest-")]
+    names = [name for name, *_ in bucket.list("manifest-")]
     queries = [path for method, path, _ in server.log if method == "GET"]
     assert names == ["manifest-3.json"] and len(queries) == 1
 
@@ -161,7 +161,7 @@ def test_foreign_objects_are_not_listed(server, bucket):
     bucket.write("a", b"x")
     for name in ("b/c", ".DS_Store"):
         server.put(f"{bucket.url.removeprefix('s3://bucket/')}/{name}", b"x")
-    assert [name for name, _, _ in bucket.list()] == ["a"]
+    assert [name for name, *_ in bucket.list()] == ["a"]
 
 
 def test_obstore_is_missing(monkeypatch):

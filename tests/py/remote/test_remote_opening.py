@@ -265,6 +265,16 @@ def test_a_set_that_was_replaced_at_a_url(made, tmp_path):
     assert pickle.loads(handle).to_list() == ["new"] * 9
 
 
+def test_a_set_that_was_replaced_at_once_by_one_of_the_same_size(made, tmp_path):
+    """The listing shows the same size, and the same second."""
+    for text in ("a", "b", "c"):
+        made.delete(f"{made.prefix}/manifest-1.json")
+        shard_sets.write(made.at, [[text * 9]], made.options)
+        for _ in range(2):
+            with recstore.open(made.at, cache=tmp_path, options=made.options) as x:
+                assert x.to_list() == [text * 9]
+
+
 def test_a_bucket_of_another_endpoint_is_another_set(monkeypatch):
     def place(**options):
         return openers.set_id("s3://b/x", 1, openers.place_of(options))

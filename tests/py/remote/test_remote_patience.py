@@ -100,7 +100,7 @@ def test_a_long_listing_that_is_cut(server, bucket, monkeypatch):
             raise obstore.exceptions.GenericError("Debug source: source: HttpError")
 
     monkeypatch.setattr(obstore, "list", cut)
-    assert [name for name, _, _ in bucket.list()] == ["a", "b", "c", "d"] and offsets == [None, "b"]
+    assert [name for name, *_ in bucket.list()] == ["a", "b", "c", "d"] and offsets == [None, "b"]
 
 
 @pytest.mark.parametrize("fault", ["flip", "cut"])

@@ -75,11 +75,11 @@ def test_objects_are_written_and_read(place, tmp_path):
         assert place.read_into("b.recs", file) == 3_000_000
     assert copy.read_bytes() == path.read_bytes()
     assert place.size("b.recs") == 3_000_000 and place.size("empty") == 0
-    sizes = {name: size for name, size, _ in place.list()}
+    sizes = {name: size for name, size, *_ in place.list()}
     assert sizes == {"a": 3, "b.recs": 3_000_000, "empty": 0, "seen": 4}
     place.write("a", b"one")  # again
     place.delete(["a", "never", "empty"])
-    assert sorted(name for name, _, _ in place.list()) == ["b.recs", "seen"]
+    assert sorted(name for name, *_ in place.list()) == ["b.recs", "seen"]
     assert path.exists()
 
 
@@ -101,8 +101,8 @@ def test_only_one_of_several_creates_succeeds(place):
 def test_a_listing_by_prefix(place):
     for name in ("0" * 40 + ".recs", "f" * 40 + ".recs", "manifest-1.json", "manifest-22.json", "z"):
         place.write(name, b"x")
-    assert sorted(name for name, _, _ in place.list("manifest-")) == ["manifest-1.json", "manifest-22.json"]
-    assert all(size == 1 and modified > 1e9 for _, size, modified in place.list())
+    assert sorted(name for name, *_ in place.list("manifest-")) == ["manifest-1.json", "manifest-22.json"]
+    assert all(size == 1 and modified > 1e9 for _, size, modified, _ in place.list())
 
 
 def test_a_place_can_be_pickled(place):

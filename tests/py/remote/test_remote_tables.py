@@ -152,6 +152,19 @@ def test_a_task_reads_from_the_cache_of_its_machine(remote, tmp_path):
     assert os.listdir(tmp_path / "temporary") == []
 
 
+def test_the_limit_of_the_cache_of_a_task(remote, tmp_path):
+    server, url = remote
+    folder = tmp_path / "cache"
+    sizes = [part.nbytes for part in shard_tables.parts(url, options=server.options)]
+    parts = shard_tables.parts(url, options=server.options, cache=folder, limit=f"{max(sizes) + 100} B")
+    assert [rows(part) for part in parts + parts] == PARTS + PARTS
+    assert len(glob.glob(str(folder / "recstore/*.recs"))) == 1
+    with pytest.raises(ValueError, match="give cache= too"):
+        shard_tables.parts(url, options=server.options, limit="1 GB")
+    with pytest.raises(ValueError, match="a size is"):
+        shard_tables.parts(url, options=server.options, cache=folder, limit="much")
+
+
 def test_a_killed_task_leaves_no_file(remote, tmp_path):
     server, url = remote
     (part, _) = shard_tables.parts(url, options=server.options)

@@ -342,6 +342,16 @@ def test_each_node_requests_its_shards_before_they_are_read():
         assert len(requested) == 6 and len(opener.announced) == 3, "once per window"
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_small_shards_are_not_requested_windows_ahead(ranks):
+    """A node has room for two windows: for one that is read, and for the next."""
+    for rank in range(ranks):
+        x, opener = shard_epochs.set_of([10] * 12)
+        sampler = ShardSampler(x, window=2, seed=4, rank=rank, world_size=ranks)
+        for k, _ in enumerate(sampler):
+            assert len(opener.announced) == (k * ranks + rank) // 20 + 1
+
+
 def test_shards_of_sets_slices_and_datasets():
     x, _ = shard_epochs.set_of(COUNTS)
     expected = list(ShardSampler(N, boundaries=ENDS, window=2, seed=1))
