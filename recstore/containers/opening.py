@@ -8,7 +8,7 @@ import os
 from recstore._core import native, trust
 from recstore.building import build_options
 from recstore.errors import NO_STORE, CorruptError, SegmentNotFoundError
-from recstore.shm import file_backing, registry
+from recstore.shm import file_backing, folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,9 +143,11 @@ def _copied(segment: native.Segment, limits: tuple[int, int] | None) -> native.S
 def is_set(path: Any) -> bool:
     """Whether a path names a set of shards and not a file. Fast, and imports nothing."""
     try:
-        text = os.fsdecode(path)
+        text = os.path.expanduser(os.fsdecode(path))
     except TypeError:
         return False  # open_path raises the error
     if "://" in text or os.path.isdir(text):
         return True
+    if folders.fault(text):
+        return not os.path.lexists(text)  # the set raises the error
     return "@" in text and os.path.isdir(text.rpartition("@")[0]) and not os.path.exists(text)

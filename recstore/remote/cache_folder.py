@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 
-from recstore.shm.folders import make
+from recstore.shm.folders import absolute, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ _SHARED = (
 def create(path: AnyPath) -> str:
     """Returns the subfolder `recstore` of `path`, after creating it if needed and checking it.
 
-    Raises ValueError for a network file system; PermissionError if another user can access the folder;
+    Raises ValueError for a URL and for a network file system; PermissionError if another user can access the folder;
     NotADirectoryError; OSError.
     """
-    outer = os.path.abspath(os.fsdecode(path))
+    outer = absolute(path)
     os.makedirs(outer, mode=0o700, exist_ok=True)
     status = os.stat(outer)
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:

@@ -169,7 +169,10 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
         raise ImportError(f"{url} needs fsspec: pip install fsspec") from None
     try:
         return url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
-    except (ValueError, ImportError) as error:
+    except (ValueError, TypeError, ImportError) as error:
         raise ValueError(
-            f"{url}: fsspec cannot open it: {error}; check the scheme, or install the missing package"
+            f"{url}: fsspec cannot open it: {error}; check the scheme and options=, or install the missing package"
         ) from None
+    except Exception as error:  # ftp connects now, and hdfs loads its library
+        text = without_secrets(f"{type(error).__name__} {error}", options)
+        raise RemoteError(f"cannot open {url}: look at the reason ({text:.400})", url=url) from None

@@ -96,6 +96,10 @@ class ObjectStorage(Storage):
                     raise _explained(error, verb, where, self.options) from None
                 again = True
                 self._clients.clear()
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":
+                    raise
+                raise _explained(error, verb, where, self.options) from None
 
     @staticmethod
     def _retried(act: Callable[[], _T]) -> _T:
@@ -264,11 +268,20 @@ def _obstore(url: str) -> Any:
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
     """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. The variable is read here,
-    because our client options override it."""
-    endpoints = [value for name, value in options.items() if "endpoint" in str(name).lower()]
-    endpoints += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
+    because our client options override it. Raises RemoteError for an endpoint without a scheme, because obstore would
+    panic."""
+    endpoints = {name: value for name, value in options.items() if re.search("(?<!fabric_)endpoint", str(name), re.I)}
+    if url.lower().startswith("s3"):
+        endpoints |= {name: value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")}
+    for name, value in endpoints.items():
+        if isinstance(value, str) and not re.match("https?://[^/]", value, re.I):
+            raise RemoteError(
+                f"cannot use {url}: {name} is {value!r}, which is not an address: write http:// or https://, the host "
+                "and the port",
+                url=url,
+            )
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")
-    return allowed or any(str(place).lower().startswith("http://") for place in (url, *endpoints))
+    return allowed or any(str(place).lower().startswith("http://") for place in (url, *endpoints.values()))
 
 
 def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
@@ -308,6 +321,7 @@ _REMEDIES = (
     ("CredentialsProvider|credential", "no credentials were found: set them in the environment or in options="),
     ("Configuration key|know these options=", "correct the names in options=: they must be names of obstore"),
     ("builder error", "the address is missing, or is http instead of https: set endpoint in options= or AWS_ENDPOINT"),
+    ("PanicException", "correct the addresses and the other values in options= and in the environment"),
     ("NoSuchBucket|ContainerNotFound", "no such bucket: check the URL"),
     (
         "SlowDown|TooManyRequests|code: (429|503)",
@@ -319,7 +333,7 @@ _REMEDIES = (
 )
 
 
-def _explained(error: Exception, verb: str, where: str, options: Options) -> RemoteError:
+def _explained(error: BaseException, verb: str, where: str, options: Options) -> RemoteError:
     """The RemoteError for a failure of obstore."""
     text = re.split(r"\s*\n\s*\nDebug source", str(error))[0]
     searched = f"{type(error).__name__} {text}"

@@ -7,7 +7,7 @@ import os
 from recstore._core import native
 from recstore.remote import dicts, openers, tokens
 from recstore.remote.choose_storage import split_number, storage_of
-from recstore.shm import registry
+from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _cache_folder(cache: Folder, url: str) -> str:
         raise ValueError(
             f"{url} needs a cache on a local disk: give its folder, such as cache='/nvme', or set RECSTORE_CACHE"
         )
-    return os.path.abspath(os.fsdecode(chosen))
+    return folders.absolute(chosen)
 
 
 def container_of(opener: openers.Opener) -> Any:

@@ -17,7 +17,7 @@ from recstore.errors import CorruptError
 from recstore.remote import manifest as manifests
 from recstore.remote import names
 from recstore.remote.choose_storage import split_number, storage_of
-from recstore.shm import registry
+from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def parts(
             f"{VALUE!r}: leave it out"
         )
     cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE", "")
-    place = Place(storage, "" if storage.local else os.fsdecode(cache), manifest.kind, columns)
+    cache = "" if storage.local or not cache else folders.absolute(cache)
+    place = Place(storage, cache, manifest.kind, columns)
     return [Part(place, shard) for shard in manifest.shards()]
 
 
