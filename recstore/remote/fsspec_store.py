@@ -70,6 +70,10 @@ class FsspecStorage(Storage):
         return self._do("read", name, copy)
 
     @fork_safe
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        return self._do("read", name, lambda system, path: bytes(system.cat_file(path, begin, begin + size)))
+
+    @fork_safe
     def write(self, name: str, source: Source) -> None:
         self._do("write", name, lambda system, path: self._put(system, path, source, replaces=True))
 

@@ -137,6 +137,13 @@ class ObjectStorage(Storage):
             _pause(stalls)
 
     @fork_safe
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        def get(obstore: Any, client: Any) -> bytes:
+            return bytes(obstore.get_range(client, name, start=begin, length=size))
+
+        return self._retried(lambda: self._do("read", name, get))
+
+    @fork_safe
     def write(self, name: str, source: Source) -> None:
         for turn in range(_TRIES):
             if self._put(name, source, "overwrite"):
