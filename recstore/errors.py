@@ -192,6 +192,7 @@ STATUS_CLASSES: dict[int, type[Exception]] = {
     301: SegmentExistsError,  # RS_E_STATE_EXISTS
     302: BusyError,  # RS_E_STATE_BUSY
     303: Error,  # RS_E_STATE_STOPPED
+    304: Error,  # RS_E_STATE_ABSENT
     400: OSError,  # RS_E_SYS
     401: SegmentNotFoundError,  # RS_E_SYS_NOT_FOUND
     402: PermissionError,  # RS_E_SYS_NOT_OURS

@@ -30,6 +30,7 @@ typedef int rs_status;
     X(RS_E_STATE_EXISTS, 301, "the name exists already") \
     X(RS_E_STATE_BUSY, 302, "another process has locked the file") \
     X(RS_E_STATE_STOPPED, 303, "the caller has ended the work") \
+    X(RS_E_STATE_ABSENT, 304, "the bytes are not here yet") \
     X(RS_E_SYS, 400, "a system call failed") \
     X(RS_E_SYS_NOT_FOUND, 401, "no such segment") \
     X(RS_E_SYS_NOT_OURS, 402, "recstore did not make this file for this user") \
@@ -54,7 +55,7 @@ typedef struct rs_error {
     int sys_errno;      /* errno of the failed system call; 0 when no call failed */
     uint64_t offset;    /* byte position in the segment, or RS_NOWHERE */
     uint64_t record;    /* record number, or RS_NOWHERE */
-    uint64_t needed;    /* with RS_E_SPACE: the requested bytes */
+    uint64_t needed;    /* with RS_E_SPACE: the requested bytes; with RS_E_STATE_ABSENT: their number, from offset */
     uint64_t available; /* with RS_E_SPACE: the bytes that the limit leaves */
     char message[RS_ERROR_MESSAGE_SIZE];
 } rs_error;

@@ -29,7 +29,7 @@ static void raise(uint64_t *to, uint64_t value) {
 /* Checks the lengths within a value, and raises the limits in the header to it. */
 static rs_status measure(sealing *self, const rs_cache_value *value, rs_error *err) {
     rs_slice in = value->body;
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH};
     const uint64_t arrays_size = rs_slice_left(&value->arrays);
     RS_TRY(rs_any_skip(&in, arrays_size, &budget, err));
     if (in.ptr != in.end) {

@@ -193,7 +193,7 @@ static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *e
 
 /* Takes an EXTRA: None, an int, a str, or a tuple of EXTRAs up to `depth` levels deep. It needs no budget. */
 static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
-    rs_budget none = {0, 0, 0};
+    rs_budget none = {.values = 0};
     uint64_t n;
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
     if (tag == RS_FMT_TAG_TUPLE && depth > 0) {
@@ -261,7 +261,7 @@ bool rs_any_may_be_key(rs_slice value) {
 
 rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     const uint8_t *p;
-    uint64_t n;
+    uint64_t n, outside;
     rs_array_type type;
     rs_slice shape;
     if (!rs_take(in, 1, &p)) return truncated(err, "a value");
@@ -286,7 +286,10 @@ rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_
     case RS_FMT_TAG_LIST:
     case RS_FMT_TAG_TUPLE: return skip_container(in, 1, arrays_size, budget, err);
     case RS_FMT_TAG_DICT: return skip_container(in, 2, arrays_size, budget, err);
-    case RS_FMT_TAG_NDARRAY: return rs_array_skip(in, arrays_size, &type, &shape, &n, &n, err);
+    case RS_FMT_TAG_NDARRAY:
+        RS_TRY(rs_array_skip(in, arrays_size, &type, &shape, &n, &outside, err));
+        rs_budget_add_array(budget, outside, n);
+        return RS_OK;
     case RS_FMT_TAG_EXT: RS_TRY(rs_any_ext_head(in, &shape, err)); return rs_any_skip(in, arrays_size, budget, err);
     default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know tag 0x%02x", tag);
     }

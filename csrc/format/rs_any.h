@@ -46,8 +46,16 @@ RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_arra
 typedef struct rs_budget {
     uint64_t values;
     uint64_t bytes;
-    uint32_t depth; /* the number of further levels of containers */
+    uint32_t depth;                    /* the number of further levels of containers */
+    uint64_t arrays_begin, arrays_end; /* skipping a value extends them to its array data outside, within the arrays */
 } rs_budget;
+
+/* Extends the range of the skipped arrays; `outside` is from rs_array_data_skip. */
+static inline void rs_budget_add_array(rs_budget *self, uint64_t outside, uint64_t data_bytes) {
+    if (outside == RS_NOWHERE) return;
+    if (outside < self->arrays_begin) self->arrays_begin = outside;
+    if (outside + data_bytes > self->arrays_end) self->arrays_end = outside + data_bytes;
+}
 
 /* Takes one any value and checks all of it. Arrays outside must be within arrays_size bytes. */
 RS_NODISCARD rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err);

@@ -14,7 +14,7 @@ static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *
 
 /* Takes the any value of a const or key off an aux. It may not have arrays outside. */
 static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
-    rs_budget budget = {RS_FMT_TREE_BYTES, RS_FMT_TREE_BYTES, RS_FMT_DEPTH};
+    rs_budget budget = {.values = RS_FMT_TREE_BYTES, .bytes = RS_FMT_TREE_BYTES, .depth = RS_FMT_DEPTH};
     return rs_any_skip(aux, 0, &budget, err);
 }
 

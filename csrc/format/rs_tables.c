@@ -1,8 +1,8 @@
 /* rs_tables.c: reads the elements of TABLES and checks them (rule 29 of FORMAT.md). */
 #include "format/rs_tables.h"
 
-rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
-                        rs_error *err) {
+rs_status rs_table_read_entry(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
+                              rs_error *err) {
     const rs_section *tables = &directory->sections[RS_FMT_SECTION_TABLES];
     uint64_t at = tables->off + (uint64_t)number * RS_FMT_BLOCK_SIZE, kind;
     uint8_t e[RS_FMT_BLOCK_SIZE];
@@ -27,14 +27,22 @@ rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_
     RS_TRY(rs_block_parse(e, at, directory, &out->block, err));
     if (out->block.arrays_size_bytes != 0 || out->block.places_size_bytes != 0) goto bad;
     out->segment = segment.ptr;
-    if (symbols) {
-        rs_slice bytes = rs_slice_of(segment.ptr + out->block.heap_off, (size_t)out->block.heap_size_bytes);
-        rs_status status = rs_symbols_open(bytes, &out->symbols, err);
-        if (status != RS_OK && err != NULL && err->offset == RS_NOWHERE) err->offset = out->block.heap_off;
-        RS_TRY(status);
-    }
     out->kind = (unsigned)kind;
     return RS_OK;
 bad:
     return rs_error_set(err, RS_E_FMT_BLOCK, at, "table %u has a field out of range", number);
+}
+
+rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
+                        rs_error *err) {
+    RS_TRY(rs_table_read_entry(segment, directory, number, out, err));
+    return rs_table_open_symbols(out, err);
+}
+
+rs_status rs_table_open_symbols(rs_table *self, rs_error *err) {
+    if (self->kind != RS_FMT_TABLE_SYMBOLS) return RS_OK;
+    rs_slice bytes = rs_slice_of(self->segment + self->block.heap_off, (size_t)self->block.heap_size_bytes);
+    rs_status status = rs_symbols_open(bytes, &self->symbols, err);
+    if (status != RS_OK && err != NULL && err->offset == RS_NOWHERE) err->offset = self->block.heap_off;
+    return status;
 }

@@ -33,6 +33,10 @@ typedef struct rs_dict_coded {
 /* Reads table `number`, which is below the count of TABLES, and checks rule 29. The caller sets out->tree. */
 RS_NODISCARD rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
                                      rs_error *err);
+/* The two steps of rs_table_read. The first reads only the element of TABLES, the second the heap of a symbol table. */
+RS_NODISCARD rs_status rs_table_read_entry(rs_slice segment, const rs_directory *directory, uint32_t number,
+                                           rs_table *out, rs_error *err);
+RS_NODISCARD rs_status rs_table_open_symbols(rs_table *self, rs_error *err);
 
 /* Returns the index in coded->at of the table with entry i, which is below coded->count. */
 static inline uint32_t rs_dict_coded_table(const rs_dict_coded *coded, uint64_t i) {

@@ -49,7 +49,7 @@ static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *va
 /* Returns whether a value has array data outside it. Such values cannot be in a table, which has no arrays. */
 static bool has_outside(const rs_values *values) {
     for (uint32_t i = 0; i < values->n; i++) {
-        rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+        rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH};
         rs_slice value = rs_values_at(values, i);
         if (rs_any_skip(&value, 0, &budget, NULL) != RS_OK) return true;
     }

@@ -5,7 +5,7 @@
 enum { FEW = 4096 /* the most distinct values, with few bytes, for which only a dict-coded node is tried */ };
 
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most) {
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
     if (a->kind == RS_FMT_NODE_ANY || !rs_choices_allow(stats->choices, RS_FMT_NODE_CONST)) return false;

@@ -119,7 +119,7 @@ void rs_scan_count_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_c
 }
 
 rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err) {
-    rs_budget budget = {UINT64_MAX - 1, 0, RS_FMT_DEPTH};
+    rs_budget budget = {.values = UINT64_MAX - 1, .depth = RS_FMT_DEPTH};
     uint64_t size = rs_slice_left(&record), features = self->features;
     uint32_t max_depth = self->max_depth;
     rs_status status = scan_value(self, &record, arrays_size, &budget, err);

@@ -99,7 +99,9 @@ static rs_status pass_exceptions(rs_cursor *self, const rs_node *node, uint64_t 
 static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
     uint64_t size, outside;
     RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
-    return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
+    RS_TRY(rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err));
+    rs_budget_add_array(&self->budget, outside, size);
+    return RS_OK;
 }
 
 /* Skips the body of a node that is not fixed. The recursion is as deep as the tree; any values have a limit. */

@@ -50,14 +50,68 @@ rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *e
     return rs_store_open_prepared(self, values->segment, &values->header, &directory, err);
 }
 
+rs_status rs_store_set_present(rs_store *self, const uint8_t *present, rs_error *err) {
+    for (unsigned kind = RS_FMT_SECTION_GROUPS; kind <= RS_FMT_SECTION_TABLES; kind++) {
+        const rs_section *section = &self->directory.sections[kind];
+        if (kind == RS_FMT_SECTION_KEY_INDEX ||
+            rs_crc32c(0, self->segment.ptr + section->off, (size_t)section->size_bytes) == section->crc) {
+            continue;
+        }
+        return rs_error_set(err, RS_E_FMT_CHECKSUM, section->off, "the checksum of a section does not match");
+    }
+    self->known = (rs_block *)calloc((size_t)self->n_blocks + 1, sizeof *self->known);
+    if (self->known == NULL) return rs_no_memory(err);
+    self->present = present;
+    return RS_OK;
+}
+
+/* Returns RS_E_STATE_ABSENT unless these bytes, which are within the segment, are there. */
+static rs_status require(const rs_store *self, uint64_t off, uint64_t size, rs_error *err) {
+    if (self->present == NULL || size == 0) return RS_OK;
+    for (uint64_t chunk = off / RS_STORE_CHUNK; chunk <= (off + size - 1) / RS_STORE_CHUNK; chunk++) {
+        if (self->present[chunk]) continue;
+        (void)rs_error_set(err, RS_E_STATE_ABSENT, off, "%llu bytes are not here yet", (unsigned long long)size);
+        if (err != NULL) err->needed = size;
+        return RS_E_STATE_ABSENT;
+    }
+    return RS_OK;
+}
+
+/* Requires the offset groups of n records of a block. */
+static rs_status require_offsets(const rs_store *self, const rs_block *block, uint32_t local, uint32_t n,
+                                 rs_error *err) {
+    if (block->index_width == 0) return RS_OK;
+    const uint64_t group_size = rs_offsets_group_size(block->index_bits);
+    const uint64_t first = local / RS_FMT_GROUP_RECORDS, last = (local + (uint64_t)n - 1) / RS_FMT_GROUP_RECORDS;
+    return require(self, block->index_off + first * group_size, (last - first + 1) * group_size, err);
+}
+
+/* Requires all bytes of a block or table, and checks those of a block: nothing has compared them with the hash of the
+ * file. */
+static rs_status require_whole(const rs_store *self, const rs_block *block, bool is_table, rs_error *err) {
+    if (self->present == NULL) return RS_OK;
+    const uint8_t *p = self->segment.ptr;
+    RS_TRY(require(self, block->heap_off, block->heap_size_bytes, err));
+    RS_TRY(require(self, block->arrays_off, block->arrays_size_bytes, err));
+    RS_TRY(require_offsets(self, block, 0, block->n_records, err));
+    if (rs_crc32c(0, p + block->heap_off, (size_t)block->heap_size_bytes) != block->heap_crc ||
+        (!is_table && rs_crc32c(0, p + block->arrays_off, (size_t)block->arrays_size_bytes) != block->arrays_crc)) {
+        return rs_error_set(err, RS_E_FMT_CHECKSUM, block->heap_off, "the checksum of a %s does not match",
+                            is_table ? "table" : "block");
+    }
+    return RS_OK;
+}
+
 void rs_store_close(rs_store *self) {
     if (self->trees != NULL) {
         for (uint64_t i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
     }
     for (uint64_t i = 0; self->blocks != NULL && i < self->n_blocks; i++) free((void *)self->blocks[i].placed);
+    for (uint64_t i = 0; self->known != NULL && i < self->n_blocks; i++) free((void *)self->known[i].placed);
     free(self->trees);
     free(self->tables);
     free(self->blocks);
+    free(self->known);
     memset(self, 0, sizeof *self);
 }
 
@@ -87,7 +141,9 @@ static rs_status load_table(rs_store *self, uint32_t number, unsigned table_dept
     rs_table table;
     if (self->tables[number].kind != 0) return RS_OK;
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TABLES, "table", number, err);
-    RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
+    RS_TRY(rs_table_read_entry(self->segment, &self->directory, number, &table, err));
+    RS_TRY(require_whole(self, &table.block, true, err));
+    RS_TRY(rs_table_open_symbols(&table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
         RS_TRY(load_tree(self, table.block.tree, number, table_depth, err));
         table.tree = &self->trees[table.block.tree];
@@ -211,26 +267,42 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     return RS_OK;
 }
 
-rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
+/* Reads a block with its tree and places and, if it is `whole`, requires its records. */
+static rs_status read_block(rs_store *self, uint64_t number, bool whole, rs_block *out, rs_error *err) {
     rs_block block;
     rs_placed *placed;
+    RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
+    RS_TRY(rs_store_load_tree(self, block.tree, err));
+    if (whole) RS_TRY(require_whole(self, &block, false, err));
+    RS_TRY(require(self, block.heap_off + block.rows_size_bytes, block.places_size_bytes, err));
+    RS_TRY(rs_places_open(self->segment.ptr, &block, &self->trees[block.tree], &placed, err));
+    rs_status status = self->known != NULL && self->known[number].n_records != 0 ? RS_OK : take_heap(self, &block, err);
+    if (status != RS_OK) {
+        free(placed);
+        return status;
+    }
+    block.placed = placed; /* freed with the blocks */
+    *out = block;
+    return RS_OK;
+}
+
+rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
     if (self->blocks[number].n_records != 0) return RS_OK;
     if (self->frozen && number == self->damaged) {
         if (err != NULL) *err = self->damage;
         return self->damage.code;
     }
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_BLOCKS, "block", number, err);
-    RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
-    RS_TRY(rs_store_load_tree(self, block.tree, err));
-    RS_TRY(rs_places_open(self->segment.ptr, &block, &self->trees[block.tree], &placed, err));
-    rs_status status = take_heap(self, &block, err);
-    if (status != RS_OK) {
-        free(placed);
-        return status;
+    return read_block(self, number, true, &self->blocks[number], err);
+}
+
+rs_status rs_store_know_block(rs_store *self, uint64_t number, const rs_block **out, rs_error *err) {
+    if (self->known == NULL || self->blocks[number].n_records != 0) {
+        *out = &self->blocks[number];
+        return rs_store_load_block(self, number, err);
     }
-    block.placed = placed; /* freed with the blocks */
-    self->blocks[number] = block;
-    return RS_OK;
+    *out = &self->known[number];
+    return self->known[number].n_records != 0 ? RS_OK : read_block(self, number, false, &self->known[number], err);
 }
 
 rs_status rs_store_freeze(rs_store *self, rs_error *err) {
@@ -264,16 +336,50 @@ rs_status rs_store_no_block(const rs_store *self, uint64_t index, rs_error *err)
                         "record %llu is not in the block of its group or a later one", (unsigned long long)index);
 }
 
+/* Skips a value that stands alone, to add its arrays to the budget of the cursor. */
+static rs_status add_arrays(rs_cursor *cursor, const rs_node *node, rs_slice value, rs_error *err) {
+    uint64_t bits;
+    const uint8_t *body;
+    cursor->in = value;
+    RS_TRY(rs_decode_take_alone(cursor, node, &body, &bits, err));
+    return body != NULL ? RS_OK : rs_path_pass(cursor, node, bits, err);
+}
+
+/* Requires the arrays of a record. */
+static rs_status require_arrays(const rs_store *self, const rs_record *record, rs_error *err) {
+    const rs_block *block = record->block;
+    const rs_tree *tree = record->tree;
+    if (self->present == NULL || block->arrays_size_bytes == 0) return RS_OK;
+    rs_cursor cursor = rs_store_cursor(self, record);
+    cursor.budget.arrays_begin = UINT64_MAX;
+    RS_TRY(add_arrays(&cursor, tree->nodes, record->bytes, err));
+    /* Skipping does not see the exceptions in the places. */
+    for (uint32_t i = 0; i < tree->n_nodes && tree->n_placed > 0; i++) {
+        const rs_node *node = &tree->nodes[i];
+        rs_slice value;
+        bool is_exception;
+        if (node->kind != RS_FMT_NODE_EXCEPTIONS) continue;
+        RS_TRY(rs_placed_exception(&block->placed[node->placed], record->local, &is_exception, &value, err));
+        if (is_exception) RS_TRY(add_arrays(&cursor, &node->children[1], value, err));
+    }
+    if (cursor.budget.arrays_end == 0) return RS_OK;
+    return require(self, block->arrays_off + cursor.budget.arrays_begin,
+                   cursor.budget.arrays_end - cursor.budget.arrays_begin, err);
+}
+
 rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out, rs_error *err) {
     for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && block < self->n_blocks; steps++, block++) {
-        RS_TRY(rs_store_load_block(self, block, err));
-        const rs_block *b = &self->blocks[block];
+        const rs_block *b;
+        RS_TRY(rs_store_know_block(self, block, &b, err));
         if (index < b->first_record) break;
         if (index - b->first_record < b->n_records) {
             out->block = b;
             out->tree = &self->trees[b->tree];
             out->local = (uint32_t)(index - b->first_record);
-            return rs_offsets_locate(self->segment.ptr, b, (uint32_t)(index - b->first_record), &out->bytes, err);
+            RS_TRY(require_offsets(self, b, out->local, 1, err));
+            RS_TRY(rs_offsets_locate(self->segment.ptr, b, out->local, &out->bytes, err));
+            RS_TRY(require(self, (uint64_t)(out->bytes.ptr - self->segment.ptr), rs_slice_left(&out->bytes), err));
+            return require_arrays(self, out, err);
         }
     }
     return rs_store_no_block(self, index, err);

@@ -6,6 +6,8 @@
 #include "format/rs_schema.h"
 #include "read/rs_decode.h"
 
+enum { RS_STORE_CHUNK = 1 << 16 };
+
 /* An open store. Owns its caches of blocks, trees and tables; borrows the segment's bytes, which must outlive it. The
  * functions that take a non-const store fill the caches, so one thread at a time may call them, unless the store is
  * frozen. */
@@ -20,11 +22,13 @@ typedef struct rs_store {
     uint64_t n_blocks;
     uint64_t n_trees;
     uint64_t n_tables;
-    uint64_t heap_left;  /* bytes of HEAP that no loaded block or table has used */
-    uint64_t trees_left; /* bytes of TREES that no loaded tree has used */
-    bool frozen;         /* the caches do not change any more */
-    uint64_t damaged;    /* with `frozen`, the first block that could not be loaded; RS_NOWHERE for none */
-    rs_error damage;     /* its error */
+    uint64_t heap_left;     /* bytes of HEAP that no loaded block or table has used */
+    uint64_t trees_left;    /* bytes of TREES that no loaded tree has used */
+    const uint8_t *present; /* for each RS_STORE_CHUNK bytes whether the segment has them yet; NULL if it is whole */
+    rs_block *known;        /* with `present`, the blocks whose records are located one by one; as `blocks` */
+    bool frozen;            /* the caches do not change any more */
+    uint64_t damaged;       /* with `frozen`, the first block that could not be loaded; RS_NOWHERE for none */
+    rs_error damage;        /* its error */
 } rs_store;
 
 /* The bytes of a record, with its block and tree. Borrows from store and segment. */
@@ -44,6 +48,11 @@ RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values
 /* Opens a store, such as an unfinished one, from a given header and directory. On failure `self` owns nothing. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
+/* Makes the new store one of a segment that is still being fetched. `present` outlives it. Header, directory, the head
+ * of KEY_INDEX and all sections except HEAP, OFFSETS and the saved indexes must be there; their checksums are checked.
+ * Functions that would read an absent byte return RS_E_STATE_ABSENT, with the range in `err`, and may be called again.
+ * Such a store is not frozen. RS_E_FMT_CHECKSUM; RS_E_MEM. */
+RS_NODISCARD rs_status rs_store_set_present(rs_store *self, const uint8_t *present, rs_error *err);
 /* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
 
@@ -56,6 +65,9 @@ RS_NODISCARD rs_status rs_store_freeze(rs_store *self, rs_error *err);
  * and a value table load their tree. A tree is compiled and its checksum is checked, and it is linked with its tables,
  * whose checksums are not checked. Errors: rules 14, 17 to 19, 29, 30, 33, 39, 40 and 44; RS_E_MEM. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
+/* As rs_store_load_block, but without the records, and sets *out to the block. */
+RS_NODISCARD RS_COLD rs_status rs_store_know_block(rs_store *self, uint64_t number, const rs_block **out,
+                                                   rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
 /* Each fills `err`: RS_E_ARG_RANGE for an index that is not below header.n_records; RS_E_FMT_BLOCK (rule 13) for a
@@ -96,6 +108,7 @@ static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_bloc
     c.budget.values = self->header.max_values - (self->header.max_values > 0); /* one is the record itself */
     c.budget.bytes = self->header.max_bytes;
     c.budget.depth = self->header.max_depth;
+    c.budget.arrays_begin = c.budget.arrays_end = 0;
     c.shared = false;
     c.local = local;
     c.placed = block->placed;

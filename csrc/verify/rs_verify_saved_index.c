@@ -12,7 +12,7 @@ static rs_status bad_index(rs_error *err, const char *message, uint64_t number) 
 /* Checks that the path is one tuple and nothing else. Python checks the steps. */
 static rs_status check_path(const rs_saved_index *index, rs_error *err) {
     rs_slice in = index->path;
-    rs_budget budget = {RS_FMT_INDEX_PATH, RS_FMT_INDEX_PATH, RS_FMT_DEPTH};
+    rs_budget budget = {.values = RS_FMT_INDEX_PATH, .bytes = RS_FMT_INDEX_PATH, .depth = RS_FMT_DEPTH};
     if (in.ptr[0] == RS_FMT_TAG_TUPLE && rs_any_skip(&in, 0, &budget, NULL) == RS_OK && in.ptr == in.end) return RS_OK;
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: its path is not one valid tuple");
 }

@@ -215,7 +215,7 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
 
 /* Takes the next key of a struct off the node's aux, which rs_tree_compile has checked. */
 static inline rs_status skip_key(encoder *self, rs_slice *keys) {
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH};
     if (keys->ptr[0] == RS_FMT_TAG_STR1 && keys->ptr[1] < 0x80) {
         keys->ptr += 2 + keys->ptr[1];
         return RS_OK;

@@ -10,6 +10,7 @@ cdef extern from "recstore.h" nogil:
         int sys_errno
         uint64_t offset
         uint64_t record
+        uint64_t needed
         char message[256]
 
     uint64_t RS_NOWHERE
@@ -19,7 +20,7 @@ cdef extern from "recstore.h" nogil:
 
     enum:
         RS_OK, RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT, RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_STATE_BUSY
-        RS_E_STATE_STOPPED, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
+        RS_E_STATE_STOPPED, RS_E_STATE_ABSENT, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
 
     enum:
         RS_FMT_TAG_NONE, RS_FMT_TAG_BIGINT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR4, RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE
@@ -366,9 +367,13 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err)
     rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes_, const rs_header *header,
                                      const rs_directory *directory, rs_error *err)
+    enum:
+        RS_STORE_CHUNK
+    rs_status rs_store_set_present(rs_store *self, const uint8_t *present, rs_error *err)
     void rs_store_close(rs_store *self)
     rs_status rs_store_freeze(rs_store *self, rs_error *err)
     rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err)
+    rs_status rs_store_know_block(rs_store *self, uint64_t number, const rs_block **out, rs_error *err)
     rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err)
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)

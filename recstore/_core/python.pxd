@@ -47,6 +47,7 @@ cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer *view, int flags) except -1
     int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *buf, Py_ssize_t n, int readonly, int flags) except -1
     void PyBuffer_Release(Py_buffer *view)
+    const char *PyByteArray_AS_STRING(object)
     int PyBUF_SIMPLE, PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_RECORDS_RO, PyBUF_READ, PyBUF_WRITABLE, PyBUF_ANY_CONTIGUOUS
     object PyMemoryView_FromMemory(char *mem, Py_ssize_t size, int flags)
 

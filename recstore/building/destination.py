@@ -55,7 +55,7 @@ def _backing(options: Options) -> str:
 def _collect_named() -> None:
     """Removes the named segments of killed processes. Every build does this, because the program may never call
     `shared` again."""
-    for folder in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
+    for folder in {folders.SHARED, folders.absolute(os.environ.get("RECSTORE_DIR") or folders.SHARED)}:
         try:
             names = os.listdir(folder)
         except OSError:

@@ -8,7 +8,7 @@ import os
 from recstore._core import native, trust
 from recstore.building import cores
 from recstore.building.build_options import Options
-from recstore.shm import attributes
+from recstore.shm import attributes, folders
 from recstore.values.factories import FACTORIES
 
 TYPE_CHECKING = False
@@ -122,6 +122,7 @@ def publish(path: Path, write: Callable[[str], object]) -> None:
 def _require_file(path: Path) -> None:
     if not os.fspath(path):
         raise FileNotFoundError(errno.ENOENT, "the path to save to is empty", path)
+    folders.check(path)
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "the path to save to is a folder; name a file in it", os.fsdecode(path))
     if os.path.exists(path) and not os.path.isfile(path):  # the new file would replace a device such as /dev/null

@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     """Writes the records and returns the exit status."""
     if options.force and options.parquet is None:
         raise Usage("--force needs --parquet OUT")
-    with stores.open_store(options) as store:
+    rows = slice(options.n) if options.n is not None else options.rows
+    with stores.open_store(options, look=rows is not None) as store:
         records = store
         if isinstance(store, recstore.RecordDict):
             if options.columns or options.parquet or options.csv:
@@ -68,7 +69,6 @@ def run(options: argparse.Namespace) -> int:
             records = store.items()
         if options.columns:
             _check_columns(store, options.columns)
-        rows = slice(options.n) if options.n is not None else options.rows
         if rows is not None:
             records = records[rows]
         if options.columns and not options.csv:

@@ -35,7 +35,10 @@ def list_segments(options: argparse.Namespace) -> int:
 
 def info(options: argparse.Namespace) -> int:
     """`info`"""
-    with open_store(options) as store:
+    with open_store(options, look=True) as store:
+        for shards in store.sets[:1]:
+            if len(shards):
+                shards.segment(0)  # its schema is shown
         description = store.info(fields=options.fields)
         return show(options.json, _to_json(dataclasses.asdict(description)), str(description))
 
@@ -45,7 +48,7 @@ def head(options: argparse.Namespace) -> int:
     form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
     if form in (None, "recs") or not options.format and _is_name(options):
         files.refuse_reading(options)
-        return _head(options, open_store(options), is_store=True)
+        return _head(options, open_store(options, look=True), is_store=True)
     options.n_rows = options.n + 1
     source = sys.stdin.buffer if options.what == "-" else options.what
     return _head(options, files.read(source, options, form, compression="none"), is_store=False)
@@ -140,11 +143,12 @@ def _collect_set(options: argparse.Namespace) -> int:
 # ---- Helpers ----
 
 
-def open_store(options: argparse.Namespace, verify: Literal["header", "full"] = "header") -> Any:
-    """The store that an argument names. Raises Refused, and the errors of recstore.shared and recstore.open."""
+def open_store(options: argparse.Namespace, verify: Literal["header", "full"] = "header", look: bool = False) -> Any:
+    """The store that an argument names. With `look`, only the records that are read come from a URL. Raises Refused,
+    and the errors of recstore.shared and recstore.open."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
-        return _open(what, verify)
+        return _open(what, verify, look)
     try:
         store = recstore.shared(what, fingerprint=options.fingerprint, dir=options.dir)
     except recstore.errors.CorruptError:
@@ -168,10 +172,10 @@ def open_store(options: argparse.Namespace, verify: Literal["header", "full"] = 
     return _open(what, verify)
 
 
-def _open(what: str, verify: Literal["header", "full"]) -> Any:
+def _open(what: str, verify: Literal["header", "full"], look: bool = False) -> Any:
     """Like recstore.open, but raises Refused for a malformed URL and for a URL whose library is not installed."""
     try:
-        return recstore.open(what, verify=verify)
+        return recstore.open(what, verify=verify, lazy="records" if look and "://" in what else False)
     except (ValueError, ImportError) as error:
         if isinstance(error, recstore.Error):
             raise

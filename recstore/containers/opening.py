@@ -8,7 +8,7 @@ import os
 from recstore._core import native, trust
 from recstore.building import build_options
 from recstore.errors import NO_STORE, CorruptError, SegmentNotFoundError
-from recstore.shm import file_backing, registry
+from recstore.shm import file_backing, folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def open(
     arrays: Arrays = "copy",
     cache: str | os.PathLike[str] | None = None,
     limit: int | str | None = None,
-    lazy: bool = False,
+    lazy: bool | Literal["records"] = False,
     options: dict[str, Any] | None = None,
 ) -> _Store:  # type: ignore[type-var]
     """Opens a saved store or a set of shards as a RecordList or RecordDict, read-only. By default, opening a file takes
@@ -54,14 +54,14 @@ def open(
         classes: classes to trust in addition to registered ones: an iterable, or a mapping from the names in the file
             (``module.qualname``) to classes. An instance of another class is read as a :class:`recstore.Record`.
         allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
-        limits: `(values, bytes)`, the most that one record may hold. By default this is 2**28 values and 4 GiB, and
-            also at most 64 values and 1,024 bytes for each byte of the file.
+        limits: `(values, bytes)`, the most of a record: by default 2**28, 4 GiB, and 64, 1,024 per byte of the file.
         arrays: "copy" or "view", as for RecordList; for integers stored in fewer bits, "view" gives a read-only copy.
             If the file of a view is truncated, reading the view ends the process: see `copy`.
         cache: for a URL, a folder on a local disk of yours or your group's (``chmod g+ws``), by default RECSTORE_CACHE.
             Shards are fetched into it once. In a folder they are mapped in place; `cache`, `limit`, `lazy` do nothing.
         limit: the most bytes in the cache, such as "500GiB". The same shards stay in each epoch.
-        lazy: fetch each shard when its first record is read, instead of all of them now.
+        lazy: fetch each shard when its first record is read, not all of them now. "records": fetch only the bytes of a
+            record, or the blocks of a column, into the memory of the process: at most `limit` (1 GiB), without a cache.
         options: for a URL, a dict of arguments of obstore or fsspec, besides the environment: for S3 ``endpoint``,
             ``region``, ``access_key_id``, ``secret_access_key``, and the ``patience`` ("5m"). Handles do not have them.
 
@@ -143,9 +143,11 @@ def _copied(segment: native.Segment, limits: tuple[int, int] | None) -> native.S
 def is_set(path: Any) -> bool:
     """Whether a path names a set of shards and not a file. Fast, and imports nothing."""
     try:
-        text = os.fsdecode(path)
+        text = os.path.expanduser(os.fsdecode(path))
     except TypeError:
         return False  # open_path raises the error
     if "://" in text or os.path.isdir(text):
         return True
+    if folders.fault(text):
+        return not os.path.lexists(text)  # the set raises the error
     return "@" in text and os.path.isdir(text.rpartition("@")[0]) and not os.path.exists(text)

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 
-from recstore.shm.folders import make
+from recstore.shm.folders import absolute, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def create(path: AnyPath) -> tuple[str, bool]:
     """The subfolder `recstore` of `path`, after creating it if needed and checking it, and whether it is for a group of
     users. It is created for the group of `path` if that has the modes that `chmod g+ws` sets.
 
-    Raises ValueError for a network file system; PermissionError if another user can access the folder;
+    Raises ValueError for a URL and for a network file system; PermissionError if another user can access the folder;
     NotADirectoryError; OSError.
     """
-    outer = os.path.abspath(os.fsdecode(path))
+    outer = absolute(path)
     os.makedirs(outer, mode=0o700, exist_ok=True)
     status = os.stat(outer)
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:

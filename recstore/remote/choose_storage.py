@@ -10,6 +10,7 @@ import os
 import re
 
 from recstore.remote.storage import Storage
+from recstore.shm import folders
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -68,7 +69,7 @@ def split_number(text: str) -> tuple[str, int | None]:
     (('s3://bucket/train', 12), ('s3://bucket/train', None))
     """
     match = _NUMBERED.fullmatch(text)
-    if match is None or (not is_url(text) and os.path.isdir(text)):
+    if match is None or (not is_url(text) and os.path.isdir(os.path.expanduser(text))):
         return text, None
     return match[1], int(match[2])
 
@@ -96,7 +97,7 @@ def is_url(text: str) -> bool:
 def _folder(text: str, scheme: re.Match[str] | None) -> str:
     """The path of a folder, from a path or a file:// URL."""
     if scheme is None:
-        return text
+        return folders.absolute(text)
     from urllib.parse import unquote
 
     host, slash, path = text[scheme.end() :].partition("/")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO, Any, NoReturn, TypeAlias, TypeVar
 
+    from recstore.remote.cache import Cache
     from recstore.remote.storage import File, Storage
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -275,12 +276,17 @@ class Helper:
 
 
 class Client(Helper):
-    """The Helper that fetches the files of a set from a storage into a cache."""
+    """The Helper of a set: fetches its files from a storage into a cache, or reads ranges of them without a cache."""
 
-    def __init__(self, storage: Storage, into: cache.Cache) -> None:
+    cache: Cache
+
+    def __init__(self, storage: Storage, into: Cache | None) -> None:
         super().__init__()
-        self.storage, self.cache = storage, into
-        self._target = pickle.dumps(storage), into.user_path, into.limit
+        self.storage = storage
+        if into is None:
+            self._target: fetch_process.Target = pickle.dumps(storage), None, None
+        else:
+            self.cache, self._target = into, (pickle.dumps(storage), into.user_path, into.limit)
 
     def ask(self, method: str, *arguments: object) -> Any:
         """The result of a request about the set; see fetch_process.py. Raises its error; RemoteError if several

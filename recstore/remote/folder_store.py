@@ -54,6 +54,12 @@ class PosixStorage(Storage):
                 copied += len(piece)
         return copied
 
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        path = self.path(name)
+        with _errors(path, "read"), open(path, "rb") as file:
+            file.seek(begin)
+            return file.read(size)
+
     def new_file(self, make: Callable[[], _T]) -> _T:
         """Creates the folder and returns `make()`, which creates a file in it. Raises the errors of Storage."""
         with _errors(self.url, "write"):

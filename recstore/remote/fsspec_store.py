@@ -75,6 +75,10 @@ class FsspecStorage(Storage):
         return self._do("read", name, copy)
 
     @fork_safe
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        return self._do("read", name, lambda system, path: bytes(system.cat_file(path, begin, begin + size)))
+
+    @fork_safe
     def write(self, name: str, source: Source) -> None:
         self._do("write", name, lambda system, path: self._put(system, path, source, replaces=True))
 
@@ -177,7 +181,10 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
         raise ImportError(f"{url} needs fsspec: pip install fsspec") from None
     try:
         return url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
-    except (ValueError, ImportError) as error:
+    except (ValueError, TypeError, ImportError) as error:
         raise ValueError(
-            f"{url}: fsspec cannot open it: {error}; check the scheme, or install the missing package"
+            f"{url}: fsspec cannot open it: {error}; check the scheme and options=, or install the missing package"
         ) from None
+    except Exception as error:  # ftp connects now, and hdfs loads its library
+        text = without_secrets(f"{type(error).__name__} {error}", options)
+        raise RemoteError(f"cannot open {url}: look at the reason ({text:.400})", url=url) from None

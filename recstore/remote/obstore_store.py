@@ -118,6 +118,10 @@ class ObjectStorage(Storage):
                 if isinstance(error, FileNotFoundError) and purpose == "get":
                     raise absent(where) from None
                 failure, helps = _explained(error, verb, where, self.options)
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # obstore's, for an address that it cannot parse
+                    raise
+                raise _explained(error, verb, where, self.options)[0] from None
             heals = helps == _WAIT or helps == _WAIT_IF_KNOWN and self._has_answered
             if heals and purpose != "parts":
                 wait.pause(failure, begin, progress())
@@ -135,6 +139,13 @@ class ObjectStorage(Storage):
         fetch = _Fetch(self.of(name), file)
         self._do("read", name, lambda obstore, client: fetch.run(obstore, client, name), progress=lambda: fetch.done)
         return fetch.done
+
+    @fork_safe
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        def get(obstore: Any, client: Any) -> bytes:
+            return bytes(obstore.get_range(client, name, start=begin, length=size))
+
+        return self._do("read", name, get)
 
     @fork_safe
     def write(self, name: str, source: Source) -> None:
@@ -316,11 +327,20 @@ def _obstore(url: str) -> Any:
 
 def _is_plain(url: str, options: Mapping[str, Any]) -> bool:
     """Whether the user chose HTTP without TLS, by the URL, an endpoint or AWS_ALLOW_HTTP. The variable is read here,
-    because our client options override it."""
-    endpoints = [value for name, value in options.items() if "endpoint" in str(name).lower()]
-    endpoints += [value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")]
+    because our client options override it. Raises RemoteError for an endpoint without a scheme, because obstore would
+    panic."""
+    endpoints = {name: value for name, value in options.items() if re.search("(?<!fabric_)endpoint", str(name), re.I)}
+    if url.lower().startswith("s3"):
+        endpoints |= {name: value for name, value in os.environ.items() if name.upper().startswith("AWS_ENDPOINT")}
+    for name, value in endpoints.items():
+        if isinstance(value, str) and not re.match("https?://[^/]", value, re.I):
+            raise RemoteError(
+                f"cannot use {url}: {name} is {value!r}, which is not an address: write http:// or https://, the host "
+                "and the port",
+                url=url,
+            )
     allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")
-    return allowed or any(str(place).lower().startswith("http://") for place in (url, *endpoints))
+    return allowed or any(str(place).lower().startswith("http://") for place in (url, *endpoints.values()))
 
 
 def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
@@ -429,6 +449,7 @@ _REMEDIES: dict[str | int, str] = {
     "InvalidCertificate": "this machine does not trust the certificate of the store: check the endpoint",
     "InvalidMessage": "the store does not use TLS: check the endpoint",
     "UnknownHost": "no such host: check the endpoint",
+    "PanicException": "correct the addresses and the other values in options= and in the environment",
 }
 # Kinds of errors without an answer, or with one that is not from an object store; PyErr comes from a provider of
 # credentials.
@@ -436,7 +457,7 @@ _UNANSWERED = {"Http", "HttpError", "InvalidListResponse", "InvalidDeleteObjects
 _UNKNOWN_HOST = "Name or service not known|Name does not resolve|nodename nor servname"
 
 
-def _explained(error: Exception, verb: str, where: str, options: Options) -> tuple[RemoteError, str]:
+def _explained(error: BaseException, verb: str, where: str, options: Options) -> tuple[RemoteError, str]:
     """The RemoteError for a failure of obstore; and _WAIT, _WAIT_IF_KNOWN, _RENEW, or "" if nothing helps."""
     text, _, source = str(error).partition("Debug source")
     match = re.search(r"<Code>(\w+)<", text)

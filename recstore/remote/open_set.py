@@ -7,11 +7,11 @@ import os
 from recstore._core import native
 from recstore.remote import dicts, openers, tokens
 from recstore.remote.choose_storage import split_number, storage_of
-from recstore.shm import registry
+from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
     from recstore._core.trust import Reader
     from recstore.remote.storage import AnyPath, Folder, Limits, Options
@@ -23,13 +23,15 @@ def open_set(
     path: AnyPath,
     cache: Folder,
     limit: int | str | None,
-    lazy: bool,
+    lazy: bool | Literal["records"],
     options: Options,
     verify: str,
     limits: Limits,
     reader: Reader,
 ) -> Any:
     """The RecordList or RecordDict that recstore.open returns for a set."""
+    if isinstance(lazy, str) and lazy != "records":
+        raise ValueError(f'lazy is False, True or "records", not {lazy!r}')
     url, number = split_number(os.fsdecode(path))
     storage = storage_of(url, options)
     cached = not storage.local or _ALWAYS_CACHED
@@ -38,7 +40,11 @@ def open_set(
         from recstore.dataset import object_sizes
 
         limit = min(object_sizes.parse(limit), 1 << 63)  # a handle has 64 bits for it
-    if cached:
+    if cached and lazy == "records":
+        if cache is not None:
+            raise ValueError("lazy='records' keeps no files: leave out cache=, or give lazy=True")
+        reading.lazy, reading.limit = lazy, limit
+    elif cached:
         reading.cache, reading.limit = _cache_folder(cache, storage.url), limit
     opener = openers.new(reading, storage, number)
     shards = openers.shards(opener)
@@ -61,7 +67,7 @@ def _cache_folder(cache: Folder, url: str) -> str:
         raise ValueError(
             f"{url} needs a cache on a local disk: give its folder, such as cache='/nvme', or set RECSTORE_CACHE"
         )
-    return os.path.abspath(os.fsdecode(chosen))
+    return folders.absolute(chosen)
 
 
 def container_of(opener: openers.Opener) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import logging
 import os
 import re
@@ -12,7 +14,7 @@ from hashlib import blake2b
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
-from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, tokens
+from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, ranges, tokens
 from recstore.remote.choose_storage import storage_of
 from recstore.remote.storage import MOST_READ, Storage, environment
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from recstore.remote.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
+_RANGE_TRIES = 3  # to open a shard file that is damaged on its way
+_MOST_FETCHED = 1 << 30  # the bytes in memory of a set that is read by ranges, without limit=
 _MOST_MAPPED = 2**62  # bytes
 FILTER_BYTES = 128 << 20  # the maximum size of the filters in memory, per process and set: about 60 million keys
 
@@ -36,13 +40,17 @@ _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictiona
 def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
     """A new Opener of manifest `number`, or of the newest. Takes the manifest from the cache if its fingerprint begins
     with `fingerprint`. Otherwise loads it from the storage, where the set may have been rewritten."""
-    if reading.cache is None:
+    if reading.cache is None and reading.lazy != "records":
         number = number or manifest.existing(storage)[0]
         return Opener(reading, manifest.load(storage, number), storage)
-    into = caches.Cache(reading.cache, reading.limit)
-    reading.place = reading.place or place_of(reading.options)
+    into = None if reading.cache is None else caches.Cache(reading.cache, reading.limit)
     client = fetch_client.Client(storage, into)
+    remote = _ClientStorage(client)
     try:
+        if into is None:
+            number = number or manifest.existing(remote)[0]
+            return RangesOpener(reading, manifest.load(remote, number), storage, client)
+        reading.place = reading.place or place_of(reading.options)
         contents, lease = _manifest(reading, client, number, fingerprint)
     except BaseException:
         client.close()
@@ -241,7 +249,7 @@ class CachedOpener(Opener):
         lease: cache_room.Lease,
     ) -> None:
         super().__init__(reading, contents, storage)
-        self.client, self.cache, self.lease, self.lazy = client, client.cache, lease, reading.lazy
+        self.client, self.cache, self.lease, self.lazy = client, client.cache, lease, bool(reading.lazy)
         # An evicted file takes space on the disk until it is unmapped.
         self.most_mapped = min(self.cache.limit or 0, _MOST_MAPPED) if self.lazy else None
         self._has_warned = False
@@ -397,6 +405,48 @@ class CachedOpener(Opener):
                     self.cache.discard(name)
             self._fetch(*pair)
         raise self.cache.keeps_evicting(name)
+
+
+class RangesOpener(Opener):
+    """Opens shard files of which only the bytes that reads need are fetched. `fetched_bytes` is their size in all open
+    files."""
+
+    lazy = True
+
+    def __init__(
+        self, reading: tokens.Reading, contents: manifest.Manifest, storage: Storage, client: fetch_client.Client
+    ) -> None:
+        super().__init__(reading, contents, storage)
+        self.client, self.fetched_bytes = client, 0
+        self.most_mapped = _MOST_FETCHED if reading.limit is None else min(max(1, reading.limit), _MOST_MAPPED)
+
+    def _open(self, i: int, full: bool) -> native.Segment:
+        for _ in range(_RANGE_TRIES - 1):
+            with contextlib.suppress(CorruptError):
+                return self._try(i, full)
+        return self._try(i, full)
+
+    def _try(self, i: int, full: bool) -> native.Segment:
+        read = functools.partial(self.client.ask, "read_range", self.name(i))
+        where, nbytes = self.storage.of(self.name(i)), self.manifest.sizes[i]
+        bytes_ = ranges.Ranges(read, nbytes, where, self._count)
+        bytes_.fetch_head()
+        segment = native.open_ranges(bytes_, self.reading.limits, where)
+        if full:
+            bytes_(0, nbytes)
+            digest = names.new_hash()
+            digest.update(bytes_.memory)
+            if digest.hexdigest() != self.manifest.hashes[i]:
+                segment.close()
+                raise CorruptError("the content of the shard file does not match its name", filename=where)
+            segment.verify(self.reading.limits)
+        return segment
+
+    def _count(self, n: int) -> None:
+        self.fetched_bytes += n
+
+    def close(self) -> None:
+        self.client.close()
 
 
 # ---- Shards by token ----

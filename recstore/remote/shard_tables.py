@@ -19,7 +19,7 @@ from recstore.remote import manifest as manifests
 from recstore.remote import names
 from recstore.remote.choose_storage import split_number, storage_of
 from recstore.remote.storage import TRIES
-from recstore.shm import registry
+from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,10 +69,11 @@ def parts(
             f"{VALUE!r}: leave it out"
         )
     cache = cache if cache is not None else os.environ.get("RECSTORE_CACHE", "")
+    cache = "" if storage.local or not cache else folders.absolute(cache)
     nbytes = None if limit is None else object_sizes.parse(limit)
     if nbytes is not None and not storage.local and not cache:
         raise ValueError(f"limit={limit!r} is the size of a cache: give cache= too, or set RECSTORE_CACHE")
-    place = Place(storage, "" if storage.local else os.fsdecode(cache), nbytes, manifest.kind, columns)
+    place = Place(storage, cache, nbytes, manifest.kind, columns)
     return [Part(place, shard) for shard in manifest.shards()]
 
 

@@ -88,6 +88,10 @@ class Storage:
         full."""
         raise NotImplementedError
 
+    def read_range(self, name: str, begin: int, size: int) -> bytes:
+        """`size` bytes of an object from byte `begin`; fewer at its end. SegmentNotFoundError if it is missing."""
+        raise NotImplementedError
+
     def write(self, name: str, source: Source) -> None:
         """Writes an object from bytes or from the local file at the path `source`. May replace an object of the same
         name and content, which renews its modification time."""

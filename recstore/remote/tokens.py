@@ -29,11 +29,11 @@ from recstore.shm.wire import varint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
     from recstore.remote.storage import Limits, Options
 
-_CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE = (1 << i for i in range(7))
+_CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE, _RECORDS = (1 << i for i in range(8))
 _MAGIC = b"recstore options"
 _MARK = 8  # the number of random bytes
 _HEAD = len(_MAGIC) + _MARK + 8  # the last 8 bytes are the size of the options
@@ -47,7 +47,7 @@ class Reading:
     reader: trust.Reader
     cache: str | None = None
     limit: int | None = None
-    lazy: bool = False
+    lazy: bool | Literal["records"] = False
     verify: str = "header"
     limits: Limits = None
     options: Options = None
@@ -145,12 +145,15 @@ def pack(reading: Reading, number: int, fingerprint: str, private: Private) -> b
         | _VERIFIED * (reading.verify == "full")
         | _LIMITS * (reading.limits is not None)
         | _PRIVATE * bool(private_field)
+        | _RECORDS * (reading.lazy == "records")
     )
     url = reading.url.encode("utf-8", "surrogateescape")
     out = [bytes([1, flags]), varint(number), bytes.fromhex(fingerprint)[:8], _text(url)]
+    limit = varint(0 if reading.limit is None else reading.limit + 1)
     if reading.cache is not None:
-        out += [_text(os.fsencode(reading.cache)), varint(0 if reading.limit is None else reading.limit + 1)]
-        out.append(bytes.fromhex(reading.place))
+        out += [_text(os.fsencode(reading.cache)), limit, bytes.fromhex(reading.place)]
+    elif reading.lazy == "records":
+        out.append(limit)
     if reading.limits is not None:
         out += map(varint, reading.limits)
     return b"".join([*out, private_field])
@@ -167,8 +170,12 @@ def unpack(token: bytes) -> tuple[Reading, int, str]:
     reading = Reading(url, reader, lazy=bool(flags & _LAZY), verify="full" if flags & _VERIFIED else "header")
     if flags & _CACHED:
         reading.cache = os.fsdecode(bytes_.take(bytes_.size()))
+    if flags & _RECORDS:
+        reading.lazy = "records"
+    if flags & (_CACHED | _RECORDS):
         limit = bytes_.varint()
         reading.limit = limit - 1 if limit else None
+    if flags & _CACHED:
         reading.place = bytes_.take(8).hex()
     if flags & _LIMITS:
         reading.limits = bytes_.varint(), bytes_.varint()

@@ -12,6 +12,7 @@ from recstore.errors import SegmentNotFoundError
 from recstore.remote import manifest, names, shard_files
 from recstore.remote.choose_storage import whole_set
 from recstore.remote.manifest import Manifest, Shard
+from recstore.shm import folders
 from recstore.text import an, counted
 
 TYPE_CHECKING = False
@@ -150,7 +151,7 @@ class ShardWriter:
             raise TypeError(
                 "index_by and group_by are for lists of records; a mapping already has an index of its keys"
             )
-        self._dir = None if dir is None else os.path.abspath(os.fsdecode(dir))
+        self._dir = None if dir is None else folders.absolute(dir)
 
     def __repr__(self) -> str:
         return f"<ShardWriter of a {self._kind}: {self.url}>"

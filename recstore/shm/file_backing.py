@@ -12,7 +12,7 @@ import errno
 import fcntl
 import os
 
-from recstore.shm import process_identity
+from recstore.shm import folders, process_identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def default() -> str:
     """The private folder: RECSTORE_DIR, else a folder of this user in the system's temporary folder."""
     chosen = os.environ.get("RECSTORE_DIR")
     if chosen:
-        return os.path.abspath(chosen)  # a later chdir must not change the path
+        return folders.absolute(chosen)  # a later chdir must not change the path
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"recstore-{os.geteuid()}")

@@ -80,7 +80,7 @@ def folder(dir: Path | None = None) -> str:
         return folders.SHARED
     if not chosen:
         chosen = file_backing.default()
-    chosen = os.path.abspath(os.fsdecode(chosen))
+    chosen = folders.absolute(chosen)
     try:
         folders.make(chosen)
     except FileExistsError:

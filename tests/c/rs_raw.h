@@ -33,7 +33,7 @@ static inline uint64_t raw_bits(const uint8_t *group, uint64_t at, unsigned widt
 }
 
 static inline uint64_t raw_any_size(rs_slice in) {
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
+    rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = 1000};
     const uint8_t *begin = in.ptr;
     if (rs_any_skip(&in, UINT64_MAX, &budget, NULL) != RS_OK) abort();
     return (uint64_t)(in.ptr - begin);

@@ -15,7 +15,7 @@ static rs_status skip(const void *bytes, size_t n, uint64_t arrays, rs_budget *b
 }
 
 static rs_status skip_freely(const void *bytes, size_t n) {
-    rs_budget budget = {1000, 1000, 200};
+    rs_budget budget = {.values = 1000, .bytes = 1000, .depth = 200};
     return skip(bytes, n, 1024, &budget);
 }
 
@@ -156,7 +156,7 @@ static rs_status skip_nested(uint32_t n, rs_budget *budget) {
 /* Rule 23: a value reduces the budget of values, and gives back its depth. A value beyond either limit is refused. */
 TEST(test_budgets) {
     static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
-    rs_budget budget = {5, 0, 2};
+    rs_budget budget = {.values = 5, .depth = 2};
     CHECK_OK(skip(value, sizeof value, 0, &budget), &err);
     CHECK(budget.values == 0 && budget.depth == 2);
     budget.values = 4, budget.depth = 2;
@@ -171,7 +171,7 @@ TEST(test_budgets) {
 /* n containers, one within another, each the payload of an ext value. Ext values add no depth. */
 TEST(test_ext_budgets) {
     for (uint32_t n = 199; n <= 201; n++) {
-        rs_budget budget = {1000, 0, 200};
+        rs_budget budget = {.values = 1000, .depth = 200};
         rs_buffer bytes = {0};
         for (uint32_t i = 0; i < n; i++)
             make_ext(&bytes, 3, i % 2 == 0 ? NULL : "x"), make_head(&bytes, 0x0D, i + 1 < n);

@@ -333,6 +333,73 @@ TEST(test_frozen) {
     built_clear(&c);
 }
 
+/* Copies the chunks of a range of bytes from the whole segment. */
+static void fetch(const built *whole, built *part, uint8_t *present, uint64_t off, uint64_t size) {
+    for (uint64_t chunk = off / RS_STORE_CHUNK; size > 0 && chunk <= (off + size - 1) / RS_STORE_CHUNK; chunk++) {
+        const size_t begin = (size_t)chunk * RS_STORE_CHUNK, left = whole->size - begin;
+        memcpy(part->data + begin, whole->data + begin, left < RS_STORE_CHUNK ? left : RS_STORE_CHUNK);
+        present[chunk] = 1;
+    }
+}
+
+/* Reads some records of a segment that is still being fetched, and then loads its blocks. */
+static void check_absent(built_record record, uint64_t n, bool compress) {
+    built whole = build(record, n, compress), part = {0};
+    built_layout layout;
+    rs_store store, expected;
+    REQUIRE(whole.data != NULL);
+    built_read(&whole, &layout);
+    part.data = (uint8_t *)malloc(whole.size), part.size = whole.size;
+    uint8_t *present = (uint8_t *)calloc(whole.size / RS_STORE_CHUNK + 1, 1);
+    REQUIRE(part.data != NULL && present != NULL);
+    memset(part.data, 0xA5, part.size);
+    fetch(&whole, &part, present, 0, RS_FMT_HEADER_SIZE);
+    fetch(&whole, &part, present, layout.header.directory_off, whole.size - layout.header.directory_off);
+    for (unsigned kind = RS_FMT_SECTION_GROUPS; kind <= RS_FMT_SECTION_TABLES; kind++) {
+        fetch(&whole, &part, present, layout.directory.sections[kind].off, layout.directory.sections[kind].size_bytes);
+    }
+    REQUIRE_OK(rs_store_open(&expected, built_slice(&whole), NULL, &err), &err);
+    REQUIRE_OK(rs_store_open(&store, built_slice(&part), NULL, &err), &err);
+    REQUIRE_OK(rs_store_set_present(&store, present, &err), &err);
+    unsigned n_absent = 0;
+    for (uint64_t i = 0; i < n; i += n / 9) {
+        rs_record got, right;
+        REQUIRE_OK(rs_store_find(&expected, i, &right, &err), &err);
+        while (rs_store_find(&store, i, &got, &err) == RS_E_STATE_ABSENT) {
+            fetch(&whole, &part, present, err.offset, err.needed);
+            n_absent++;
+        }
+        CHECK(got.local == right.local && rs_slice_left(&got.bytes) == rs_slice_left(&right.bytes));
+        CHECK(memcmp(got.bytes.ptr, right.bytes.ptr, rs_slice_left(&right.bytes)) == 0);
+    }
+    CHECK(n_absent > 1 && memchr(present, 0, part.size / RS_STORE_CHUNK) != NULL);
+    for (uint64_t i = 0; i < store.n_blocks; i++) {
+        while (rs_store_load_block(&store, i, &err) == RS_E_STATE_ABSENT) {
+            fetch(&whole, &part, present, err.offset, err.needed);
+        }
+        CHECK_OK(rs_store_load_block(&store, i, &err), &err);
+    }
+    CHECK(memcmp(part.data + layout.blocks[0].heap_off, whole.data + layout.blocks[0].heap_off,
+                 (size_t)layout.blocks[0].heap_size_bytes) == 0);
+    rs_store_close(&store);
+    /* A block that is loaded as a whole has its checksum checked. */
+    part.data[layout.blocks[0].heap_off] ^= 1;
+    REQUIRE_OK(rs_store_open(&store, built_slice(&part), NULL, &err), &err);
+    REQUIRE_OK(rs_store_set_present(&store, present, &err), &err);
+    CHECK_CODE(rs_store_load_block(&store, 0, &err), RS_E_FMT_CHECKSUM, &err);
+    rs_store_close(&store);
+    rs_store_close(&expected);
+    free(present);
+    built_clear(&part);
+    built_clear(&whole);
+}
+
+TEST(test_absent_bytes) {
+    check_absent(add_row, 60000, false);
+    check_absent(add_large, 40, false);
+    check_absent(add_with_array, 2000, true);
+}
+
 TEST(test_broken_tables) {
     static const struct {
         unsigned section, at, width;

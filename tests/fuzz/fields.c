@@ -9,7 +9,7 @@ static bool is_text(rs_slice value, const uint8_t **units, uint64_t *n) {
 
 /* Reads the any value of a key from the aux of a struct in a compiled tree. */
 static rs_slice take_key(rs_slice *aux) {
-    rs_budget budget = {RS_FMT_TREE_BYTES, RS_FMT_TREE_BYTES, RS_FMT_DEPTH};
+    rs_budget budget = {.values = RS_FMT_TREE_BYTES, .bytes = RS_FMT_TREE_BYTES, .depth = RS_FMT_DEPTH};
     rs_slice key = *aux;
     FUZZ_MUST(rs_any_skip(aux, 0, &budget, NULL) == RS_OK);
     key.end = aux->ptr;

@@ -207,7 +207,7 @@ static void import(const arrow_made *m, unsigned choice) {
         /* Rows before an invalid one are complete, and each is a valid any value. */
         for (uint64_t i = 0; i < rs_parcel_n_records(&parcel); i++) {
             const uint64_t end = rs_load_u64(parcel.ends.data + 8 * i);
-            rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
+            rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = 1000};
             rs_slice row = rs_slice_of(parcel.raw.data + at, (size_t)(end - at));
             FUZZ_MUST(rs_any_skip(&row, parcel.arrays.size_bytes, &budget, NULL) == RS_OK && row.ptr == row.end);
             at = end;

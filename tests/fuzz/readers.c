@@ -7,7 +7,7 @@
  * if it cannot. Only keys of a map may be invalid, because Python checks them. */
 static void read_record(rs_store *store, uint64_t index, rs_buffer *raw) {
     rs_record record;
-    rs_budget budget = {UINT64_MAX, UINT64_MAX, 1000};
+    rs_budget budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = 1000};
     rs_error err;
     if (rs_store_find(store, index, &record, NULL) != RS_OK) return;
     rs_cursor cursor = rs_store_cursor(store, &record);

@@ -163,7 +163,8 @@ cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cur
     """Moves `cursor` and `place` to the beginning of a record. Returns the Program of its tree."""
     cdef rs_record where
     cdef rs_error err
-    check(rs_store_find(segment.numbered(store), index, &where, &err), &err)
+    while segment.absent(rs_store_find(segment.numbered(store), index, &where, &err), &err):
+        pass
     program = <Program>segment.program(where.tree)
     begin_record(segment, store, &where, cursor, place)
     return program
@@ -192,7 +193,8 @@ cdef class Source:
         cdef rs_error err
         cdef CompiledPath compiled
         cdef rs_store *store = self.segment.numbered(self.store)
-        check(rs_store_load_block(store, block, &err), &err)
+        while self.segment.absent(rs_store_load_block(store, block, &err), &err):
+            pass
         cdef uint32_t tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
         known = self.paths.by_tree.get(key)
@@ -449,6 +451,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     cdef rs_error err
     cdef Py_ssize_t last = start + step * (n - 1)
     cdef Py_ssize_t first = min(start, last)
+    if segment.ranges is not None:
+        return None  # the rows may not be there
     check(rs_store_find(segment.numbered(store), first, &where, &err), &err)
     cdef const rs_block *block = where.block
     if block.index_width or <uint64_t>(max(start, last)) - block.first_record >= block.n_records:
@@ -541,6 +545,7 @@ def field_names(Records records not None):
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err
+    cdef const rs_block *block
     cdef uint64_t i
     cdef dict keys = {}
     cdef set seen
@@ -551,8 +556,9 @@ def field_names(Records records not None):
         try:
             store, seen = segment.numbered(number), set()
             for i in range(store.n_blocks):
-                check(rs_store_load_block(store, i, &err), &err)
-                tree = store.blocks[i].tree
+                while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
+                    pass
+                tree = block.tree
                 if tree in seen:
                     continue
                 seen.add(tree)

@@ -244,6 +244,7 @@ def describe_field(container, path=None):
     """
     cdef FieldKinds out = FieldKinds()
     cdef Segment segment
+    cdef const rs_block *block
     cdef rs_store *store
     cdef rs_error err
     cdef uint64_t i
@@ -259,11 +260,12 @@ def describe_field(container, path=None):
         try:
             store, seen = segment.numbered(number), set()
             for i in range(store.n_blocks):
-                check(rs_store_load_block(store, i, &err), &err)
-                if store.blocks[i].tree not in seen:
-                    seen.add(store.blocks[i].tree)
-                    program = <Program>segment.program(&store.trees[store.blocks[i].tree])
-                    out.add(program, store.trees[store.blocks[i].tree].nodes, steps, 0)
+                while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
+                    pass
+                if block.tree not in seen:
+                    seen.add(block.tree)
+                    program = <Program>segment.program(&store.trees[block.tree])
+                    out.add(program, store.trees[block.tree].nodes, steps, 0)
         except errors.Error as e:
             raise errors.of_file(e, segment.file())
         finally:

@@ -478,7 +478,8 @@ cdef class Gather:
         cdef rs_error err
         cdef CompiledPath path
         cdef rs_store *store = source.segment.numbered(source.store)
-        check(rs_store_load_block(store, block, &err), &err)
+        while source.segment.absent(rs_store_load_block(store, block, &err), &err):
+            pass
         cdef uint32_t tree = store.blocks[block].tree
         key = id(source.segment), source.store, tree
         trees = source.trees if self.of_shards else self.trees

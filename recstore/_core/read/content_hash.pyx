@@ -43,6 +43,7 @@ def hash_store(Segment segment, int number, update):
     cdef uint64_t i
     segment.store_records(number)
     cdef rs_store *store = segment.numbered(number)
+    segment.fetch(0, segment.seg.size_bytes)
     segment.enter()
     try:
         feed_numbers(update, (store.header.n_records, store.n_trees, store.n_tables, store.n_blocks))

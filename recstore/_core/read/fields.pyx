@@ -55,7 +55,8 @@ cdef inline Program program_at(Segment segment, rs_record *where):
 
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
-    check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    while segment.absent(rs_store_find(store_of(segment, store), index, where, &err), &err):
+        pass
     # A walk to a field near the end of a record starts at its beginning. In a large store both are cache misses; here
     # they overlap.
     prefetch(where.bytes.ptr)

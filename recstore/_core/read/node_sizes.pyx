@@ -13,9 +13,12 @@ def node_sizes(Segment segment, int number=0):
     cdef list tables = []
     segment.store_records(number)
     cdef rs_store *store = segment.numbered(number)
+    segment.fetch(0, segment.seg.size_bytes)
     segment.enter()
     try:
-        load_all(store)
+        load_all(segment, store)
+        for i in range(store.n_blocks):
+            check(rs_store_load_block(store, i, &err), &err)
         for tree in sorted({store.blocks[i].tree for i in range(store.n_blocks)}):
             sizes = new_sizes(&store.trees[<uint32_t>tree])
             for i in range(store.n_blocks):

@@ -17,6 +17,6 @@ cdef class StoreReader:
     cdef object get_entry(self, const rs_table *table, uint32_t number)
 
 
-cdef list list_trees(rs_store *store)
-cdef list list_tables(rs_store *store)
-cdef list list_blocks(rs_store *store)
+cdef list list_trees(Segment segment, rs_store *store)
+cdef list list_tables(Segment segment, rs_store *store)
+cdef list list_blocks(Segment segment, rs_store *store)

@@ -74,22 +74,25 @@ cdef inline object value_of(PyObject *value):
 
 # ---- Lists for info ----
 
-cdef int load_all(rs_store *store) except -1:
-    """Loads every block and table, and with them every tree that is used."""
+cdef int load_all(Segment segment, rs_store *store) except -1:
+    """Loads every block, without its records, and every table, and with them every tree that is used."""
     cdef uint64_t i
     cdef rs_error err
+    cdef const rs_block *block
     for i in range(store.n_blocks):
-        check(rs_store_load_block(store, i, &err), &err)
+        while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
+            pass
     for i in range(store.n_tables):
-        check(rs_store_load_table(store, <uint32_t>i, &err), &err)
+        while segment.absent(rs_store_load_table(store, <uint32_t>i, &err), &err):
+            pass
     return 0
 
 
-cdef list list_trees(rs_store *store):
+cdef list list_trees(Segment segment, rs_store *store):
     cdef uint64_t i
     cdef uint32_t k
     cdef const rs_node *node
-    load_all(store)
+    load_all(segment, store)
     out = []
     for i in range(store.n_trees):
         nodes = []
@@ -102,10 +105,10 @@ cdef list list_trees(rs_store *store):
     return out
 
 
-cdef list list_tables(rs_store *store):
+cdef list list_tables(Segment segment, rs_store *store):
     cdef uint64_t i
     cdef const rs_table *table
-    load_all(store)
+    load_all(segment, store)
     out = []
     for i in range(store.n_tables):
         table = &store.tables[i]
@@ -116,13 +119,14 @@ cdef list list_tables(rs_store *store):
     return out
 
 
-cdef list list_blocks(rs_store *store):
+cdef list list_blocks(Segment segment, rs_store *store):
     cdef uint64_t i
+    cdef rs_error err
     cdef const rs_block *block
-    load_all(store)
+    load_all(segment, store)
     out = []
     for i in range(store.n_blocks):
-        block = &store.blocks[i]
+        check(rs_store_know_block(store, i, &block, &err), &err)
         out.append((block.first_record, block.n_records, block.tree, block.heap_size_bytes, block.arrays_size_bytes))
     return out
 

@@ -110,6 +110,8 @@ def saved_indexes(Segment segment):
         index = SavedIndex.__new__(SavedIndex)
         index.segment = segment
         index.number = <int>i
+        segment.fetch(segment.store.directory.saved_indexes[i].off,
+                      segment.store.directory.saved_indexes[i].size_bytes)
         status = rs_saved_index_open(segment.store.segment, &segment.store.directory.saved_indexes[i],
                                      segment.store.header.n_records, &index.core, &err)
         if status != RS_E_FMT_VERSION:

@@ -12,6 +12,28 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
     return segment
 
 
+def open_ranges(ranges, limits=None, path=None):
+    """A Segment over a file that is being fetched into memory. `ranges` has `memory`, a mmap of the size of the file;
+    `present`, a bytearray with a 1 for each CHUNK bytes that are there; and fetches bytes when it is called with
+    `(begin, size)`. Header, directory, the head of KEY_INDEX and all sections except HEAP, OFFSETS and the saved
+    indexes must be there. An absent byte is never read as data. `path` is for errors. Raises CorruptError,
+    VersionError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef Py_buffer view
+    PyObject_GetBuffer(ranges.memory, &view, PyBUF_SIMPLE)
+    segment.seg.data, segment.seg.size_bytes = <const uint8_t *>view.buf, <uint64_t>view.len
+    PyBuffer_Release(&view)  # `ranges` keeps the memory
+    segment.ranges, segment.path = ranges, path
+    if FREE_THREADED:
+        ranges(0, segment.seg.size_bytes)
+    segment.prepare(limits)
+    segment.backing = "anonymous"
+    return segment
+
+
+CHUNK_BYTES = RS_STORE_CHUNK
+
+
 def open_named(path, limits=None):
     """Maps a published segment and takes a lease on it. Once `kept` is False, the last process that uses the segment
     unlinks it.

@@ -24,6 +24,7 @@ cdef class MappedShards:
     cdef Py_ssize_t most_shards      # the most shards to keep mapped
     cdef int64_t most_bytes          # the most bytes to keep mapped; 0 for no limit
     cdef int64_t mapped_bytes
+    cdef bint grows                  # open shards are fetched into memory piece by piece
     cdef tuple stores                # the numbers of the stores that are read in each shard
     cdef dict shapes                 # the keys and templates that the Entries of all shards share
     cdef bint closed_

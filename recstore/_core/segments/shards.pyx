@@ -30,7 +30,7 @@ cdef class MappedShards:
         opener: a callable that returns the Segment of shard i. It may take long. It may raise any exception; the next
             read then calls it again. It has the attributes ``token`` (bytes by which another process opens the same
             set), ``nbytes``, ``attributes`` and ``lazy``, and perhaps ``most_mapped``, the most bytes to keep mapped,
-            and ``fetch_ahead``.
+            ``fetched_bytes``, the bytes of its open Segments if these grow, and ``fetch_ahead``.
         stores: the numbers of the stores that Shards read in each shard.
         beside: `{number of a shard: objects}`, which are dropped before the shard is unmapped.
 
@@ -41,6 +41,7 @@ cdef class MappedShards:
         self.n, self.opener, self.stores = n, opener, stores
         self.segments_by_shard, self.beside, self.shapes, self.closed_ = {}, {}, {}, 0
         self.most_shards, self.most_bytes = SET_MAPPED, getattr(opener, "most_mapped", None) or 0
+        self.grows = getattr(opener, "fetched_bytes", None) is not None
         self.at = <void **>PyMem_Calloc(n + 1, sizeof(void *))
         self.stamps = <uint32_t *>PyMem_Calloc(n + 1, sizeof(uint32_t))
         if self.at == NULL or self.stamps == NULL:
@@ -84,6 +85,8 @@ cdef class MappedShards:
     cdef inline int trim(self) except -1:
         """Unmaps shards if too many, or too many bytes, are mapped. Called after opening a shard, and after a read that
         held some."""
+        if self.grows:
+            self.mapped_bytes = self.opener.fetched_bytes
         if not FREE_THREADED and (self.n_mapped > self.most_shards or 0 < self.most_bytes < self.mapped_bytes):
             self.make_room()
         return 0
@@ -93,6 +96,14 @@ cdef class MappedShards:
         cdef Py_ssize_t i, most_shards = self.most_shards - self.most_shards // 8
         cdef int64_t most_bytes = self.most_bytes - self.most_bytes // 8
         cdef void *segment
+        cdef Segment opened
+        cdef int64_t fetched = 0
+        if self.grows:  # threads may have lost an addition
+            for opened in list(self.segments_by_shard.values()):
+                if opened.ranges is not None:
+                    fetched += opened.ranges.fetched
+            opened = None  # it may be unmapped
+            self.opener.fetched_bytes = self.mapped_bytes = fetched
         oldest = [(self.n_loads - self.stamps[i], -i) for i in self.segments_by_shard]
         oldest.sort(reverse=True)
         for _, i in oldest:
@@ -105,6 +116,8 @@ cdef class MappedShards:
             self.mapped_bytes -= (<Segment>segment).seg.size_bytes
             self.at[-i] = NULL
             del self.segments_by_shard[-i]
+            if self.grows:
+                self.mapped_bytes = self.opener.fetched_bytes
             self.n_mapped = len(self.segments_by_shard)
         return 0
 
@@ -218,6 +231,8 @@ cdef class Shards:
 
     cdef inline void *located(self, Py_ssize_t i) except NULL:
         """The Segment of shard i, opened if necessary, borrowed from this set until the next shard is opened."""
+        if self.mapped.grows:
+            self.mapped.trim()
         if pointer_at(&self.at[i]) == NULL:
             self.mapped.load(i, self.ends_[i] - self.begin(i))
         if not FREE_THREADED:  # free-threaded, no shard is unmapped

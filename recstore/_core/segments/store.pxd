@@ -27,12 +27,16 @@ cdef class Segment(Owner):
     cdef bint views_  # reader_ has arrays="view"
     cdef dict section_blobs  # part -> a weak reference to the Blob over its bytes
     cdef readonly dict content_hashes  # number of a store -> its content hash
+    cdef object ranges  # fetches bytes of a segment that is not whole, see open_ranges; else None
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
     cdef int make_ready(self) except -1
     cdef inline bint is_usual(self) noexcept
     cdef int enter(self) except -1
+    cdef bint absent(self, rs_status status, rs_error *err) except -1
+    cdef int fetch(self, uint64_t begin, uint64_t size) except -1
+    cdef void unmap(self)
     cdef object file(self)
     cdef void leave(self)
     cdef void leave_closing(self)
@@ -41,7 +45,7 @@ cdef class Segment(Owner):
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store) noexcept
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size)
-    cdef list read_list(self, int number, list (*list_them)(rs_store *))
+    cdef list read_list(self, int number, list (*list_them)(Segment, rs_store *))
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2

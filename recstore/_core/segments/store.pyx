@@ -45,6 +45,7 @@ cdef class Segment(Owner):
         cdef rs_limits accepted
         cdef rs_limits *chosen = NULL
         cdef rs_status status
+        cdef const char *present
         self.programs = []
         try:
             self.strict = strict_is_on()
@@ -56,11 +57,16 @@ cdef class Segment(Owner):
             self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
             if self.is_mapping:
                 check_path(rs_mapping_open(&self.mapping, &self.store, &err), &err, self.path)
+            if self.ranges is not None and not FREE_THREADED:
+                present = PyByteArray_AS_STRING(self.ranges.present)
+                check(rs_store_set_present(&self.store, <const uint8_t *>present, &err), &err)
+                if self.is_mapping:
+                    check(rs_store_set_present(&self.mapping.keys, <const uint8_t *>present, &err), &err)
             self.sample = LiveSample.of(self.records, self.nbytes) if self.strict else None
         except BaseException:
             rs_mapping_close(&self.mapping)
             rs_store_close(&self.store)
-            rs_segment_close(&self.seg)
+            self.unmap()
             raise
         self.open_ = True
         return 0
@@ -86,6 +92,34 @@ cdef class Segment(Owner):
         if not FREE_THREADED:
             self.busy += 1
         return 0
+
+    cdef bint absent(self, rs_status status, rs_error *err) except -1:
+        """False for RS_OK. If a call lacks bytes, fetches them and returns True: call it again. Raises other errors."""
+        if status == RS_OK:
+            return False
+        if status != RS_E_STATE_ABSENT:
+            raise_status(err)
+        self.fetch(err.offset, err.needed)
+        return True
+
+    cdef int fetch(self, uint64_t begin, uint64_t size) except -1:
+        """Fetches bytes of a segment that is not whole. Lets other threads run."""
+        if self.ranges is None:
+            return 0
+        kept = self  # this reference keeps the shard mapped
+        self.enter()
+        try:
+            self.ranges(begin, size)
+        finally:
+            self.leave()
+        del kept
+        return self.require_open()
+
+    cdef void unmap(self):
+        if self.ranges is not None:
+            self.seg.data = NULL  # it belongs to `ranges`
+            self.ranges = None
+        rs_segment_close(&self.seg)
 
     def forget_calls(self):
         """For a forked child: the threads that were reading exist only in the parent."""
@@ -225,11 +259,11 @@ cdef class Segment(Owner):
         """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
         return self.read_list(number, list_blocks)
 
-    cdef list read_list(self, int number, list (*list_them)(rs_store *)):
+    cdef list read_list(self, int number, list (*list_them)(Segment, rs_store *)):
         self.store_records(number)
         self.enter()
         try:
-            return list_them(self.numbered(number))
+            return list_them(self, self.numbered(number))
         except errors.Error as e:
             raise errors.of_file(e, self.file())
         finally:
@@ -241,7 +275,8 @@ cdef class Segment(Owner):
         cdef rs_error err
         self.store_records(number)
         self.require_open()
-        check(rs_store_find(self.numbered(number), index, &record, &err), &err)
+        while self.absent(rs_store_find(self.numbered(number), index, &record, &err), &err):
+            pass
         return record.bytes.end - record.bytes.ptr
 
     cpdef int require_open(self) except -1:
@@ -276,6 +311,10 @@ cdef class Segment(Owner):
         self.require_open()
         if not self.is_mapping:
             raise errors.CorruptError("the segment holds a list, not a mapping")
+        if self.ranges is not None:
+            self.fetch(section.off, section.size_bytes)
+            if rs_crc32c(0, self.seg.data + section.off, <size_t>section.size_bytes) != section.crc:
+                raise errors.CorruptError("the checksum of the key index does not match", filename=self.file())
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 
     cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size):
@@ -351,6 +390,9 @@ cdef class Segment(Owner):
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
         """The slow part of `get`, for a record that was not found and for the first record of a tree, which needs a
         Program."""
+        if found == RS_E_STATE_ABSENT:
+            self.fetch(err.offset, err.needed)
+            return self.get(store, index)
         if found != RS_OK:
             name_record(self, store, index, found, err)
         self.enter()
@@ -374,6 +416,7 @@ cdef class Segment(Owner):
     def verify(self, limits=None):
         """The deep check of all bytes, mostly without the GIL. Raises CorruptError or VersionError."""
         try:
+            self.fetch(0, self.seg.size_bytes)
             verify_segment(self, limits)
         except errors.Error as e:
             raise errors.of_file(e, self.file())
@@ -388,6 +431,7 @@ cdef class Segment(Owner):
         cdef rs_status status
         encoded = encode_path(temporary)
         cdef const char *c_path = encoded
+        self.fetch(0, self.seg.size_bytes)
         self.enter()
         try:
             check_path(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err, temporary)
@@ -428,7 +472,7 @@ cdef class Segment(Owner):
             rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
         status = self.give_up_name()
-        rs_segment_close(&self.seg)
+        self.unmap()
         # A name that cannot be removed must not fail a close: the folder may be gone, or a later collect() removes it.
         return status == RS_OK
 

@@ -95,7 +95,7 @@ info two
 info /no/such
 info a.csv
 info c.cache
-info s3://bucket/x
+cat s3://bucket/x
 ls --dir /no/such
 rm nosuch
 verify nosuch

@@ -112,6 +112,21 @@ def test_no_server(server):
         place.read("a")
 
 
+@pytest.mark.parametrize("endpoint", ["localhost:9000", "http:/localhost", ""])
+def test_an_endpoint_without_a_scheme(server, monkeypatch, endpoint):
+    place = storage_of("s3://bucket/x", server.options | {"endpoint": endpoint})
+    pytest.raises(recstore.errors.RemoteError, lambda: place.read("a")).match("write http:// or https://")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    place = storage_of("s3://bucket/x", {name: server.options[name] for name in server.options if name != "endpoint"})
+    pytest.raises(recstore.errors.RemoteError, lambda: place.read("a")).match("AWS_ENDPOINT_URL is")
+
+
+def test_a_panic_of_obstore(monkeypatch):
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "localhost:1")
+    place = storage_of("az://c/x", {"account_name": "a", "account_key": "YWJj"})
+    pytest.raises(recstore.errors.RemoteError, lambda: place.size("a")).match("correct the addresses")
+
+
 @pytest.mark.parametrize("at", [0.0, 0.1, 0.9])
 def test_a_truncated_response_is_resumed(server, bucket, at):
     bucket.write("big", BIG)

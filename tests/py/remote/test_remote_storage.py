@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import pickle
+import re
 import stat
 import threading
 
@@ -161,6 +162,39 @@ def test_urls():
     pytest.raises(ValueError, lambda: storage_of("nonesuch://b/x").read("a")).match("fsspec cannot open it")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s3:/bucket/x", "write 's3://bucket/x' as text"), ("file:/x", "write 'file:///x' as text"),
+        ("C:\\x", "path of Windows"), ("c:/x", "path of Windows"), (r"\\host\x", "path of Windows"),
+        ("~nobody-here/x", "write the whole path"),
+    ],
+)  # fmt: skip
+def test_a_folder_is_never_named_by_accident(text, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for use in (
+        recstore.open, recstore.remote.ShardWriter, recstore.remote.gc, storage_of,
+        lambda text: recstore.open("memory://x/y", cache=text),
+        lambda text: recstore.remote.ShardWriter("memory://x/y", dir=text), lambda text: recstore.names.list(dir=text),
+        lambda text: recstore.RecordList([1]).save(text),
+    ):  # fmt: skip
+        pytest.raises(ValueError, lambda: use(text)).match(re.escape(message))
+    pytest.raises(ValueError, lambda: recstore.open("memory://x/y", cache="s3://b/x")).match("needs a local path")
+    assert os.listdir(tmp_path) == []
+    recstore.remote.ShardWriter(f"./{text}").write([1])
+    assert os.listdir(tmp_path) != []
+
+
+def test_a_home_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    writer = recstore.remote.ShardWriter("~/set", dir="~/temporary")
+    writer.commit(writer.write([1, 2]))
+    assert writer.url == f"{tmp_path}/set" and recstore.open("~/set").to_list() == recstore.open("~/set@1").to_list()
+    with pytest.raises(recstore.errors.SegmentNotFoundError, match="no set of shards"):
+        recstore.open("memory://none/set", cache="~/cache")
+    assert (tmp_path / "cache" / "recstore").is_dir()
+
+
 def test_network_libraries_are_imported_at_first_use():
     program = (
         "import sys, recstore.remote; w = recstore.remote.ShardWriter('s3://bucket/x'); recstore.remote.gc\n"
@@ -282,6 +316,12 @@ def test_a_file_system_without_exclusive_creation(monkeypatch):
     monkeypatch.setattr(type(system), "open", refuse)
     with pytest.raises(recstore.errors.RemoteError, match="two writers could overwrite each other"):
         place.create("m", b"x")
+
+
+def test_a_file_system_that_does_not_answer():
+    """ftp connects when it is opened."""
+    with pytest.raises(recstore.errors.RemoteError, match="cannot open ftp://127.0.0.1:1/x: .*refused"):
+        storage_of("ftp://127.0.0.1:1/x").read("a")
 
 
 def test_errors_of_fsspec_name_the_object(monkeypatch):
