@@ -81,14 +81,7 @@ class ObjectStorage(Storage):
         client = self._clients.get(purpose)
         if client is None:
             settings = _settings(self.url, self.options, purpose)
-            try:
-                client = self._clients[purpose] = _obstore(self.url).store.from_url(self.url, **settings)
-            except BaseException as error:
-                if type(error).__name__ != "PanicException":  # a subclass of BaseException
-                    raise
-                text = without_secrets(str(error), self.options)
-                remedy = _REMEDIES["UnknownConfigurationKeyError"]
-                raise RemoteError(f"cannot use {self.url}: {remedy} ({text:.400})", url=self.url) from None
+            client = self._clients[purpose] = _obstore(self.url).store.from_url(self.url, **settings)
         return client
 
     def _do(
@@ -119,7 +112,7 @@ class ObjectStorage(Storage):
                     raise absent(where) from None
                 failure, helps = _explained(error, verb, where, self.options)
             except BaseException as error:
-                if type(error).__name__ != "PanicException":  # obstore's, for an address that it cannot parse
+                if type(error).__name__ != "PanicException":  # of obstore, a subclass of BaseException
                     raise
                 raise _explained(error, verb, where, self.options)[0] from None
             heals = helps == _WAIT or helps == _WAIT_IF_KNOWN and self._has_answered
@@ -449,7 +442,7 @@ _REMEDIES: dict[str | int, str] = {
     "InvalidCertificate": "this machine does not trust the certificate of the store: check the endpoint",
     "InvalidMessage": "the store does not use TLS: check the endpoint",
     "UnknownHost": "no such host: check the endpoint",
-    "PanicException": "correct the addresses and the other values in options= and in the environment",
+    "PanicException": "correct the names and the values in options= and in the environment",
 }
 # Kinds of errors without an answer, or with one that is not from an object store; PyErr comes from a provider of
 # credentials.

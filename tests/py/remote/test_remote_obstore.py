@@ -124,7 +124,7 @@ def test_an_endpoint_without_a_scheme(server, monkeypatch, endpoint):
 def test_a_panic_of_obstore(monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "localhost:1")
     place = storage_of("az://c/x", {"account_name": "a", "account_key": "YWJj"})
-    pytest.raises(recstore.errors.RemoteError, lambda: place.size("a")).match("correct the addresses")
+    pytest.raises(recstore.errors.RemoteError, lambda: place.size("a")).match("correct the names and the values")
 
 
 @pytest.mark.parametrize("at", [0.0, 0.1, 0.9])
