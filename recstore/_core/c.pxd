@@ -19,7 +19,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...)
 
     enum:
-        RS_OK, RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT, RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_STATE_BUSY
+        RS_OK, RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT, RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_FMT_CHECKSUM
+        RS_E_STATE_BUSY
         RS_E_STATE_STOPPED, RS_E_STATE_ABSENT, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
 
     enum:

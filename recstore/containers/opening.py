@@ -54,16 +54,17 @@ def open(
         classes: classes to trust in addition to registered ones: an iterable, or a mapping from the names in the file
             (``module.qualname``) to classes. An instance of another class is read as a :class:`recstore.Record`.
         allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
-        limits: `(values, bytes)`, the most of a record: by default 2**28, 4 GiB, and 64, 1,024 per byte of the file.
+        limits: `(values, bytes)`, the most that a record may hold: by default 2**28 values and 4 GiB, and also 64
+            values and 1,024 bytes for each byte of the file.
         arrays: "copy" or "view", as for RecordList; for integers stored in fewer bits, "view" gives a read-only copy.
             If the file of a view is truncated, reading the view ends the process: see `copy`.
-        cache: for a URL, a folder on a local disk of yours or your group's (``chmod g+ws``), by default RECSTORE_CACHE.
+        cache: for a URL, a folder on a local disk, yours or your group's (``chmod g+ws``), by default RECSTORE_CACHE.
             Shards are fetched into it once. In a folder they are mapped in place; `cache`, `limit`, `lazy` do nothing.
         limit: the most bytes in the cache, such as "500GiB". The same shards stay in each epoch.
         lazy: fetch each shard when its first record is read, not all of them now. "records": fetch only the bytes of a
             record, or the blocks of a column, into the memory of the process: at most `limit` (1 GiB), without a cache.
         options: for a URL, a dict of arguments of obstore or fsspec, besides the environment: for S3 ``endpoint``,
-            ``region``, ``access_key_id``, ``secret_access_key``, and the ``patience`` ("5m"). Handles do not have them.
+            ``region``, ``access_key_id``, ``secret_access_key``, ``patience`` ("5m"). Handles do not contain them.
 
     Raises SegmentNotFoundError, CorruptError, VersionError and OSError, with the path as ``filename``; for a set also
     RemoteError and OutOfSpaceError. Reading a pickled value that is not allowed raises UntrustedError. A worker process

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
 _TRIES = 20  # attempts to open a file that other processes keep evicting
-_PATIENCE = 60.0  # seconds to wait for room without any progress
+_ROOM_WAIT = 60.0  # seconds to wait for room without any progress
 FIRST_LOG, LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
 
 
@@ -196,7 +196,8 @@ class Cache:
         with open(fd, "rb", closefd=False) as file:
             if names.hash_of(file) != name.removesuffix(RECORDS):
                 return False
-        with contextlib.suppress(OSError):  # the disk is read-only: the next opening hashes the file again
+        # On a read-only disk, and for a file of another user of the group, the next opening hashes the file again.
+        with contextlib.suppress(OSError):
             os.utime(fd, ns=(time.time_ns(), seal(name, fd)))
         return True
 
@@ -243,7 +244,7 @@ class Cache:
         if self.room is None or self.limit is None:
             return Part(self, name, nbytes, max_bytes)
         needed = nbytes or max_bytes or 0
-        patience += _PATIENCE
+        patience += _ROOM_WAIT
         end, may_change, before = time.monotonic() + patience, needed <= self.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:

@@ -41,12 +41,11 @@ def create(path: AnyPath) -> tuple[str, bool]:
             errno.EPERM, "every user can write to the cache folder: choose a folder of your own for cache=", outer
         )
     inner, group = os.path.join(outer, "recstore"), status.st_mode & _FOR_GROUP == _WRITTEN_BY_GROUP
+    if group:
+        _make_for_group(inner, status.st_gid)
     for folder in (inner, os.path.join(inner, "sets")):
         with contextlib.suppress(FileExistsError):
             make(folder)
-            if group:
-                os.chown(folder, -1, status.st_gid)
-                os.chmod(folder, 0o2770)
         made = os.lstat(folder)
         group = group and (made.st_gid, made.st_mode) == (status.st_gid, stat.S_IFDIR | 0o2770)
         if not group:
@@ -58,6 +57,24 @@ def create(path: AnyPath) -> tuple[str, bool]:
             "on a local disk of this machine, such as an NVMe; files on a mounted folder need no cache"
         )
     return inner, group
+
+
+def _make_for_group(inner: str, group_id: int) -> None:
+    """Makes the folder of a group's cache, unless it exists. It is complete before it has its name, because another
+    process may look at it at any time."""
+    if os.path.lexists(inner):
+        return
+    temporary = f"{inner}.{os.urandom(6).hex()}"
+    folders = temporary, os.path.join(temporary, "sets")
+    for folder in folders:
+        make(folder)
+        os.chown(folder, -1, group_id)
+        os.chmod(folder, 0o2770)
+    try:
+        os.rename(temporary, inner)
+    except OSError:  # another process was faster
+        for folder in reversed(folders):
+            os.rmdir(folder)
 
 
 def check_ours(folder: str) -> None:

@@ -76,7 +76,11 @@ class Lease:
             if self.fd is None:
                 unlink_unused(self.path, self.group)  # the file of a killed process has its number of bytes
             while self.fd is None:
-                self.fd = open_locked(self.path, 0, fcntl.LOCK_SH, MODES[self.group])
+                fd = open_locked(self.path, 0, fcntl.LOCK_SH, MODES[self.group])
+                if self.fd is None:
+                    self.fd = fd
+                elif fd is not None:  # another thread was faster
+                    os.close(fd)
 
     def read_at_a_time(self, nbytes: int) -> None:
         """Records how many bytes the processes read at a time."""
@@ -217,7 +221,10 @@ class Room:
 
     def _evict(self, file: _File) -> bool:
         """Unlinks a file unless a process holds its lock. Returns whether the file is gone."""
-        lock = native.Lock(file.path + LOCK, self.group)
+        try:
+            lock = native.Lock(file.path + LOCK, self.group)
+        except OSError:  # another user of the group is making it
+            return False
         try:
             if lock.state != native.HELD:
                 return False

@@ -1,4 +1,4 @@
-"""Names of shard files and their key filters, the BLAKE2b-160 hash of the shard file's content; endings of names."""
+"""Names of shard files and key filters, the BLAKE2b-160 hash of the shard file's content; endings of other names."""
 
 from __future__ import annotations
 

@@ -136,7 +136,12 @@ class ObjectStorage(Storage):
     @fork_safe
     def read_range(self, name: str, begin: int, size: int) -> bytes:
         def get(obstore: Any, client: Any) -> bytes:
-            return bytes(obstore.get_range(client, name, start=begin, length=size))
+            try:
+                return bytes(obstore.get_range(client, name, start=begin, length=size))
+            except obstore.exceptions.BaseError as error:
+                if "source: NotPartial" in str(error):  # the answer is a whole page
+                    raise ConnectionError(_WEB_PAGE) from None
+                raise
 
         return self._do("read", name, get)
 
@@ -432,6 +437,7 @@ _REMEDIES: dict[str | int, str] = {
     405: _CANNOT,
     409: _BUSY,
     412: _BUSY,
+    416: "the object is shorter than its manifest says: it was replaced; write it again",
     429: _SLOW,
     501: _CANNOT,
     503: _SLOW,

@@ -16,7 +16,7 @@ from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
 from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, ranges, tokens
 from recstore.remote.choose_storage import storage_of
-from recstore.remote.storage import MOST_READ, Storage, environment
+from recstore.remote.storage import MOST_READ, TRIES, Storage, environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from recstore.remote.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
-_RANGE_TRIES = 3  # to open a shard file that is damaged on its way
 _MOST_FETCHED = 1 << 30  # the bytes in memory of a set that is read by ranges, without limit=
 _MOST_MAPPED = 2**62  # bytes
 FILTER_BYTES = 128 << 20  # the maximum size of the filters in memory, per process and set: about 60 million keys
@@ -111,7 +110,7 @@ def _manifest(
     def fetch() -> manifest.Manifest:
         contents = manifest.load(remote, number)
         data = contents.dump()
-        with into.new_part(name, len(data)) as part:
+        with into.new_part(name, len(data), patience=client.storage.patience) as part:
             part.write(data)
             part.publish(modified or caches.time_of(""))
         return contents
@@ -182,17 +181,20 @@ class Opener:
         segment.reader = self.reading.reader
         return segment
 
+    def _gone(self, path: str) -> SegmentNotFoundError:
+        return SegmentNotFoundError(
+            errno.ENOENT,
+            f"a shard file of manifest {self.manifest.number} is gone: gc or somebody else removed it; open the newest "
+            "manifest",
+            path,
+        )
+
     def _open(self, i: int, full: bool) -> native.Segment:
         path = self.storage.path(self.name(i))
         try:
             segment = native.open_path(path, self.reading.limits)
         except SegmentNotFoundError:
-            raise SegmentNotFoundError(
-                errno.ENOENT,
-                f"a shard file of manifest {self.manifest.number} is gone: gc or somebody else removed it; open the "
-                "newest manifest",
-                path,
-            ) from None
+            raise self._gone(path) from None
         if segment.nbytes != self.manifest.sizes[i]:
             nbytes = segment.nbytes
             segment.close()
@@ -421,10 +423,13 @@ class RangesOpener(Opener):
         self.most_mapped = _MOST_FETCHED if reading.limit is None else min(max(1, reading.limit), _MOST_MAPPED)
 
     def _open(self, i: int, full: bool) -> native.Segment:
-        for _ in range(_RANGE_TRIES - 1):
-            with contextlib.suppress(CorruptError):
-                return self._try(i, full)
-        return self._try(i, full)
+        try:
+            for _ in range(TRIES - 1):
+                with contextlib.suppress(CorruptError):
+                    return self._try(i, full)
+            return self._try(i, full)
+        except SegmentNotFoundError:
+            raise self._gone(self.storage.of(self.name(i))) from None
 
     def _try(self, i: int, full: bool) -> native.Segment:
         read = functools.partial(self.client.ask, "read_range", self.name(i))

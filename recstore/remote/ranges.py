@@ -9,9 +9,11 @@ blocks and tables that it reads as a whole.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 
 from recstore._core import native
 from recstore.errors import CorruptError
@@ -31,8 +33,8 @@ _HEAP, _OFFSETS, _KEY_INDEX, _SAVED_INDEX, _KEYS_HEAD = 1, 2, 7, 32769, 64
 
 class Ranges:
     """The bytes of a shard file: `memory`, with zeros for bytes that are not there, and `present`, with a 1 for each
-    chunk that is there. `read(begin, size)` returns bytes of the file, and `count(n)` is called when n more bytes are
-    in memory, or fewer. Two threads may fetch the same chunk, which does no harm."""
+    chunk that is there. `read(begin, size)` returns bytes of the file. `count(n)` is called when n bytes come into
+    memory; n is negative when they are freed. Two threads may fetch the same chunk, which does no harm."""
 
     def __init__(
         self, read: Callable[[int, int], bytes], nbytes: int, where: str, count: Callable[[int], object]
@@ -40,6 +42,9 @@ class Ranges:
         self.read, self.nbytes, self.where, self.count = read, nbytes, where, count
         self.present = bytearray(-(-self.nbytes // _CHUNK))
         self.memory = mmap.mmap(-1, self.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # a huge page would take 2 MiB for a chunk
+            with contextlib.suppress(OSError):  # a kernel without huge pages
+                self.memory.madvise(mmap.MADV_NOHUGEPAGE)
 
     def __call__(self, begin: int, size: int) -> None:
         """Fetches the missing chunks of `size` bytes from `begin`, up to the end of the file."""
@@ -51,7 +56,8 @@ class Ranges:
             data = self.read(first, last - first)
             if len(data) != last - first:
                 raise CorruptError(
-                    f"bytes {first:,} to {last:,} of the shard file are {len(data):,} bytes: it was replaced",
+                    f"the store gave {len(data):,} bytes for bytes {first:,} to {last:,} of the shard file: it was "
+                    "replaced; write it again",
                     filename=self.where,
                 )
             self.memory[first:last] = data
@@ -61,14 +67,23 @@ class Ranges:
     @staticmethod
     def fetch_all(wanted: Iterable[tuple[Ranges, int, int]]) -> None:
         """Fetches `(ranges, begin, size)` of several records, each chunk once and some at the same time."""
-        chunks = {
-            (ranges, chunk)
-            for ranges, begin, size in wanted
-            for chunk in range(begin // _CHUNK, -(-(begin + size) // _CHUNK))
-        }
+        chunks: dict[Ranges, set[int]] = {}
+        for ranges, begin, size in wanted:
+            chunks.setdefault(ranges, set()).update(range(begin // _CHUNK, -(-(begin + size) // _CHUNK)))
+        runs = []
+        for ranges, numbers in chunks.items():
+            for _, group in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
+                run = [number for _, number in group]
+                runs.append((ranges, run[0] * _CHUNK, len(run) * _CHUNK))
         with ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(lambda one: one[0](one[1] * _CHUNK, _CHUNK), chunks):
+            for _ in pool.map(lambda run: run[0](*run[1:]), runs):
                 pass
+
+    def forget(self) -> None:
+        """The next reads fetch all bytes again, because some were damaged on the way. Keeps the memory, which readers
+        may be using."""
+        self.count(-self.fetched)
+        self.present[:] = bytes(len(self.present))
 
     @property
     def fetched(self) -> int:

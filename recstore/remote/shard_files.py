@@ -192,7 +192,8 @@ class ShardFiles:
         return self.shards
 
     def abort(self) -> None:
-        self.storage.patience = 0.0  # only of this copy: an upload that waits for the store now ends
+        # Only of this copy: an upload that waits for the store ends, unless it is in parts or of a forked process.
+        self.storage.patience = 0.0
         if self.open is not None:
             self.open.abort()
         if self.pending is not None:

@@ -94,9 +94,12 @@ cdef class Segment(Owner):
         return 0
 
     cdef bint absent(self, rs_status status, rs_error *err) except -1:
-        """False for RS_OK. If a call lacks bytes, fetches them and returns True: call it again. Raises other errors."""
+        """Fetches the bytes that a call lacks, and returns True: call it again. Returns False for RS_OK. Raises other
+        errors."""
         if status == RS_OK:
             return False
+        if status == RS_E_FMT_CHECKSUM and self.ranges is not None:
+            self.ranges.forget()
         if status != RS_E_STATE_ABSENT:
             raise_status(err)
         self.fetch(err.offset, err.needed)
@@ -314,6 +317,7 @@ cdef class Segment(Owner):
         if self.ranges is not None:
             self.fetch(section.off, section.size_bytes)
             if rs_crc32c(0, self.seg.data + section.off, <size_t>section.size_bytes) != section.crc:
+                self.ranges.forget()
                 raise errors.CorruptError("the checksum of the key index does not match", filename=self.file())
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 

@@ -364,6 +364,18 @@ def as_user(uid, work):
     return in_child(become)
 
 
+def test_two_processes_make_the_folder_of_a_group_at_once(group_folder, monkeypatch):
+    chown = os.chown
+
+    def chown_after_another(path, *ids):
+        monkeypatch.setattr(os, "chown", chown)
+        assert cache_folder.create(group_folder)[1]
+        chown(path, *ids)
+
+    monkeypatch.setattr(os, "chown", chown_after_another)
+    assert cache_folder.create(group_folder)[1] and os.listdir(group_folder) == ["recstore"]
+
+
 def test_the_cache_of_a_group(group_folder):
     url = group_folder.parent / "set"
     made = shard_sets.write(url, PARTS)

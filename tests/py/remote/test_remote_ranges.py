@@ -174,6 +174,12 @@ def test_temporary_faults_are_retried(made, fault):
     assert x[70]["i"] == 70 and made.left() == 0
 
 
+def test_a_web_page_of_a_proxy(made):
+    x = recstore.open(made.at, lazy="records", options=made.options)
+    made.refuse(2, match=r"\.recs", status=200, body="<html>back soon</html>")
+    assert x[70]["i"] == 70 and made.left() == 0
+
+
 def test_damage_is_an_error(folder, poisoned, tmp_path):
     written = shard_sets.write(tmp_path / "set", [[record(i) for i in range(3000)]])
     path = pathlib.Path(tmp_path / "set" / f"{written.hashes[0]}.recs")
@@ -183,6 +189,11 @@ def test_damage_is_an_error(folder, poisoned, tmp_path):
     path.write_bytes(content)
     x = recstore.open(tmp_path / "set", lazy="records")
     pytest.raises(recstore.errors.CorruptError, lambda: x.field("id").to_numpy()).match("checksum of a block")
+    content[5000] ^= 1
+    path.write_bytes(content)
+    assert x.field("id").to_numpy()[-1] == 29_990  # the bytes were fetched again
+    content[5000] ^= 1
+    path.write_bytes(content)
     x = recstore.open(tmp_path / "set", lazy="records", verify="full")
     pytest.raises(recstore.errors.CorruptError, lambda: x[0]).match("does not match its name")
     path.write_bytes(content[: len(content) // 2])
