@@ -16,7 +16,7 @@ pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
 
-BIG = os.urandom(2_000_000)
+BIG = b"R" + os.urandom(2_000_000)  # a "<" would look like a web page
 SHORT = {"patience": 0.3}
 USES = {
     "read": lambda place: place.read("big"), "read_into": lambda place: place.read_into("big", io.BytesIO()),

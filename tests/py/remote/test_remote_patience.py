@@ -24,7 +24,7 @@ pytest.importorskip("obstore")
 pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
-BIG = os.urandom(2_000_000)
+BIG = b"R" + os.urandom(2_000_000)  # a "<" would look like a web page
 WEB_PAGE = "<!doctype html><title>Back soon</title>"
 
 
