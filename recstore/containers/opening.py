@@ -67,8 +67,7 @@ def open(
             ``region``, ``access_key_id``, ``secret_access_key``, ``patience`` ("5m"). Handles do not contain them.
 
     Raises SegmentNotFoundError, CorruptError, VersionError and OSError, with the path as ``filename``; for a set also
-    RemoteError and OutOfSpaceError. Reading a pickled value that is not allowed raises UntrustedError. A worker process
-    reads the store under the same rules. Safe from several threads at once.
+    RemoteError and OutOfSpaceError. A pickle that is not allowed raises UntrustedError. Safe from several threads.
 
     >>> import os, tempfile, recstore
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")

@@ -324,13 +324,9 @@ class CachedOpener(Opener):
         # A record is read from a shard that was evicted, with the probability of the part beyond the limit.
         records = sum(self.manifest.counts[i] for i in numbers) / len(numbers)
         logging.getLogger("recstore").warning(
-            "a window of %d shards of %s has %s bytes, more than limit=%s of the cache: each shard may be fetched %.1f "
-            "times in an epoch; use a smaller window=, or raise limit=",
-            len(numbers),
-            self.storage.url,
-            f"{nbytes:,}",
-            f"{limit:,}",
-            1 + records * (1 - limit / nbytes),
+            f"a window of {len(numbers)} shards of {self.storage.url} has {nbytes:,} bytes, more than limit={limit:,} "
+            f"of the cache: each shard may be fetched {1 + records * (1 - limit / nbytes):.1f} times in an epoch; use "
+            "a smaller window=, or raise limit="
         )
 
     def fetch_ahead(self, numbers: Iterable[int]) -> None:
