@@ -148,7 +148,7 @@ def test_errors(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}]])
     for message, options in (
         (
-            "reading the format recstore has no option 'shard_size': the options are path, cache and storage.NAME",
+            "reading the format recstore has no option 'shard_size': the options are path, cache, limit and storage.NAME",
             {"shard_size": "1"},
         ),
         ("options are for object stores", {"storage.endpoint": "http://127.0.0.1:1"}),
