@@ -305,7 +305,7 @@ def test_interrupt(name, log, moment, isolate, monkeypatch):
     lambda name, path: recstore.RecordList([{"i": 1}], backing="dir"),
     lambda name, path: recstore.open(path),
 ], ids=["shared", "named", "dir", "open"])  # fmt: skip
-def test_an_interrupt_at_each_call(name, tmp_path, action):
+def test_an_interrupt_at_each_call(alone, name, tmp_path, action):
     """An interrupt on entry to any Python function leaves no file, descriptor or mapping."""
     recstore.RecordList([1, 2, 3]).save(tmp_path / "saved.recs")
     calls, number = [], 0
@@ -333,7 +333,7 @@ def test_an_interrupt_at_each_call(name, tmp_path, action):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-def test_interrupts_at_any_moment(name):
+def test_interrupts_at_any_moment(alone, name):
     """A KeyboardInterrupt in the first millisecond of a call leaves nothing."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     done = hits = 0
