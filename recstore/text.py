@@ -64,8 +64,8 @@ def duration_text(seconds: float) -> str:
 
 
 def seconds_in(duration: object) -> float | None:
-    """The seconds of a number, or of text such as "30" or "2h" (s, m, h, d, w). None for anything else, and for numbers
-    below 0 or above 10^10.
+    """The seconds of a number, or of text such as "30" or "2h" (s, m, h, d, w). None for anything else, such as
+    a bool, and for numbers below 0 or above 10^10.
 
     >>> seconds_in(7), seconds_in("2h"), seconds_in("0.5"), seconds_in("soon")
     (7.0, 7200.0, 0.5, None)
@@ -73,11 +73,11 @@ def seconds_in(duration: object) -> float | None:
     unit = 1
     if isinstance(duration, str) and duration[-1:] in _SECONDS:
         duration, unit = duration[:-1], _SECONDS[duration[-1]]
-    if not isinstance(duration, (int, float, str)):
+    if isinstance(duration, bool) or not isinstance(duration, (int, float, str)):
         return None
     try:
         number = float(duration) * unit
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return number if 0 <= number < 1e10 else None
 

@@ -20,8 +20,7 @@ struct rs_arrow_part {
 
 /* Makes the text of a const part. Sets *fits to false if UTF-8 cannot express it. */
 static rs_status prepare_const(rs_arrow_program *program, rs_arrow_part *part, bool *fits, rs_error *err) {
-    rs_cursor cursor = {{NULL, NULL}, NULL, 0,   {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH},
-                        false,        0,    NULL};
+    rs_cursor cursor = {.budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH}};
     rs_buffer text = {0};
     rs_place place = {NULL, NULL, 0};
     uint8_t *copy = NULL;

@@ -93,7 +93,7 @@ rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const r
 }
 
 rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
-    rs_cursor cursor = {self->missing, NULL, 0, {.depth = RS_FMT_DEPTH}, false, 0, NULL};
+    rs_cursor cursor = {.in = self->missing, .budget = {.depth = RS_FMT_DEPTH}};
     cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
     return rs_arrow_put_any(&self->walk, self->root, &cursor, err);
 }

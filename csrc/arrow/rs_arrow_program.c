@@ -128,13 +128,8 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
 
 static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
-    rs_cursor keys = {rs_slice_of(node->aux, node->aux_size_bytes),
-                      NULL,
-                      0,
-                      {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = 200},
-                      false,
-                      0,
-                      NULL};
+    rs_cursor keys = {.in = rs_slice_of(node->aux, node->aux_size_bytes),
+                      .budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH}};
     rs_arrow_field **fields = NULL;
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
@@ -219,7 +214,7 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
 }
 
 static rs_status compile_const(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
-    rs_cursor cursor = {rs_slice_of(op->node->aux, op->node->aux_size_bytes), NULL, 0, {.depth = 200}, false, 0, NULL};
+    rs_cursor cursor = {.in = rs_slice_of(op->node->aux, op->node->aux_size_bytes), .budget = {.depth = RS_FMT_DEPTH}};
     cursor.budget.values = cursor.budget.bytes = op->node->aux_size_bytes;
     return rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err);
 }
@@ -320,8 +315,8 @@ static rs_status compile_ext(rs_arrow_program *self, rs_arrow_op *op, rs_error *
 static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
     if (find_op(self, table, op->field) != NULL) return RS_OK;
     for (uint32_t i = 0; i < table->block.n_records; i++) {
-        rs_cursor cursor = {{NULL, NULL}, NULL, 0,   {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH},
-                            true,         0,    NULL};
+        rs_cursor cursor = {.budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH},
+                            .shared = true};
         RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
         RS_TRY(rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err));
     }

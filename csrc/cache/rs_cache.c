@@ -295,6 +295,8 @@ static uint64_t end_of(const rs_cache *self, uint64_t arena) {
     return used < self->layout.arena_bytes ? rs_align_up(used, ALIGNMENT) : self->layout.arena_bytes;
 }
 
+static uint64_t arenas_for(const rs_cache *self, uint64_t size) { return (size - 1) / self->layout.arena_bytes + 1; }
+
 static bool are_empty(const rs_cache *self, uint64_t first, uint64_t n) {
     for (uint64_t i = first; i < first + n; i++) {
         if (load(used_of(self, i)) != 0) return false;
@@ -360,7 +362,7 @@ static rs_status place_value(const rs_cache *self, rs_cache_arena *arena, uint64
     }
     leave_arena(arena);
     *at = 0;
-    const uint64_t n = (size - 1) / bytes + 1;
+    const uint64_t n = arenas_for(self, size);
     RS_TRY(find_arenas(self, arena->fd, n, size, first, err));
     if (*first == RS_NOWHERE) RS_TRY(begin_arenas(self, arena->fd, n, first, err));
     if (*first == RS_NOWHERE || n > 1) return RS_OK;
@@ -407,7 +409,7 @@ rs_status rs_cache_take_end(const rs_cache *self, rs_cache_arena *arena, uint64_
     const uint64_t bytes = self->layout.arena_bytes;
     uint64_t first;
     RS_TRY(require_memory(self, arena, size, err));
-    RS_TRY(begin_arenas(self, arena->fd, (size - 1) / bytes + 1, &first, err));
+    RS_TRY(begin_arenas(self, arena->fd, arenas_for(self, size), &first, err));
     if (first == RS_NOWHERE) {
         return rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "the cache has no arenas for %llu bytes",
                             (unsigned long long)size);
@@ -419,7 +421,7 @@ rs_status rs_cache_take_end(const rs_cache *self, rs_cache_arena *arena, uint64_
 
 void rs_cache_release_end(const rs_cache *self, rs_cache_arena *arena, uint64_t offset, uint64_t size, bool used) {
     const uint64_t bytes = self->layout.arena_bytes;
-    const uint64_t first = (offset - self->layout.table_end) / bytes, n = (size - 1) / bytes + 1;
+    const uint64_t first = (offset - self->layout.table_end) / bytes, n = arenas_for(self, size);
     if (!used) {
         give_back_space(self, first, 0, size);
         (void)swap(number_at(self, RS_CACHE_NEXT_ARENA_AT), first + n, first);
@@ -451,14 +453,13 @@ void rs_cache_unlock_seal(const rs_cache *self, const rs_cache_arena *arena) {
 
 /* Sets *out to whether values are stored. Lets writers continue after a process ended while it sealed the cache. */
 static rs_status may_store(const rs_cache *self, const rs_cache_arena *arena, bool *out, rs_error *err) {
-    bool locked;
+    bool locked = false;
+    if (rs_cache_get_state(self) == RS_CACHE_SEALING) RS_TRY(rs_cache_try_lock_seal(self, arena, &locked, err));
+    if (locked) {
+        (void)swap(number_at(self, RS_CACHE_SEALED_AT), RS_CACHE_SEALING, RS_CACHE_STORING);
+        rs_cache_unlock_seal(self, arena);
+    }
     *out = rs_cache_get_state(self) == RS_CACHE_STORING;
-    if (rs_cache_get_state(self) != RS_CACHE_SEALING) return RS_OK;
-    RS_TRY(rs_cache_try_lock_seal(self, arena, &locked, err));
-    if (!locked) return RS_OK;
-    (void)swap(number_at(self, RS_CACHE_SEALED_AT), RS_CACHE_SEALING, RS_CACHE_STORING);
-    *out = rs_cache_get_state(self) == RS_CACHE_STORING;
-    rs_cache_unlock_seal(self, arena);
     return RS_OK;
 }
 
@@ -536,7 +537,7 @@ rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_val
         code = publish(self, value, offset / ALIGNMENT << TAG_BITS | tag_of(value->hash), outcome, err);
         if (code != RS_OK || *outcome != RS_CACHE_STORED) give_back_space(self, first, at, size);
     }
-    if (size > bytes) rs_os_unlock_range(arena->fd, first, (size - 1) / bytes + 1);
+    if (size > bytes) rs_os_unlock_range(arena->fd, first, arenas_for(self, size));
     return code;
 }
 

@@ -136,7 +136,7 @@ bool rs_cache_admits(const rs_cache *self, uint64_t hash);
 RS_NODISCARD rs_status rs_cache_put(rs_cache *self, rs_cache_arena *arena, const rs_cache_value *value,
                                     rs_cache_outcome *outcome, rs_error *err);
 
-/* Takes `size` bytes after all arenas, whatever the limit, and sets *offset to their place in the file. No writer uses
+/* Takes `size` bytes in new arenas, whatever the limit, and sets *offset to their place in the file. No writer uses
  * them until rs_cache_release_end, which gives them back unless they are `used`. RS_E_SPACE. */
 RS_NODISCARD rs_status rs_cache_take_end(const rs_cache *self, rs_cache_arena *arena, uint64_t size, uint64_t *offset,
                                          rs_error *err);

@@ -8,7 +8,6 @@ enum {
     VERSION = 2,
     KEPT = 1, /* a flag */
     LABEL_AT = RS_CACHE_HEADER - 4 - RS_CACHE_LABEL_MOST,
-    UNIT = 64 * 1024,      /* the largest page size of the supported systems */
     CHUNK_LEAST = 4096,    /* bytes */
     CHUNKS_MOST = 8192,    /* of a level */
     FIRST_LEVEL = 1 << 12, /* slots; each further level of hashed keys has four times as many */
@@ -55,14 +54,14 @@ static rs_status lay_out(rs_cache_layout *out, rs_error *err) {
         add_level(out, slots, &n_chunks);
         while (slots / 4 < max_values && out->n_levels < RS_CACHE_LEVELS_MOST) add_level(out, slots *= 4, &n_chunks);
     }
-    out->table = rs_align_up(rs_cache_chunks_at(out) + n_chunks, UNIT);
+    out->table = rs_align_up(rs_cache_chunks_at(out) + n_chunks, RS_FMT_CACHE_UNIT);
     uint64_t at = out->table;
     for (uint32_t i = 0; i < out->n_levels; i++) {
         out->level_offset[i] = at;
-        at = rs_align_up(at + 8 * out->level_slots[i], UNIT);
+        at = rs_align_up(at + 8 * out->level_slots[i], RS_FMT_CACHE_UNIT);
     }
     out->segment = at;
-    out->table_end = at + UNIT;
+    out->table_end = at + RS_FMT_CACHE_UNIT;
     return RS_OK;
 }
 

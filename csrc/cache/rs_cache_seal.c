@@ -41,27 +41,6 @@ static rs_status measure(sealing *self, const rs_cache_value *value, rs_error *e
     return RS_OK;
 }
 
-/* Appends the offset group of a block whose only record has `size` bytes from `begin` on. The form as distances from a
- * line takes 16 bytes in place of 520, but its fields limit `begin` and `size`. */
-static rs_status append_group(sealing *self, uint64_t begin, uint64_t size, rs_block *block, rs_error *err) {
-    rs_buffer *out = &self->sections[RS_FMT_SECTION_OFFSETS];
-    const bool line = begin <= UINT32_MAX && size <= UINT16_MAX;
-    block->index_off = out->size_bytes;
-    block->index_width = line ? RS_FMT_INDEX_LINES : 8;
-    block->index_bits = line ? 1 : 64;
-    RS_TRY(rs_buffer_append_zeros(out, rs_offsets_group_size(block->index_bits), err));
-    uint8_t *group = out->data + block->index_off;
-    if (line) {
-        rs_store_u32(group, (uint32_t)begin);
-        rs_store_u32(group + 4, (uint32_t)size << 16);
-        group[8] = 1; /* a distance of 0 */
-        return RS_OK;
-    }
-    rs_store_u64(group, begin);
-    for (int k = 0; k < RS_FMT_GROUP_RECORDS; k++) rs_store_u64(group + 8 + 8 * k, size);
-    return RS_OK;
-}
-
 static rs_status append_block(sealing *self, const rs_cache_value *value, uint64_t number, rs_error *err) {
     const uint8_t *start = value->form.ptr - RS_CACHE_VALUE_HEAD;
     const uint64_t size = rs_slice_left(&value->body), arrays_size = rs_slice_left(&value->arrays);
@@ -69,7 +48,7 @@ static rs_status append_block(sealing *self, const rs_cache_value *value, uint64
     rs_block block = {.first_record = number, .n_records = 1, .heap_size_bytes = begin + size};
     rs_buffer *groups = &self->sections[RS_FMT_SECTION_GROUPS], *blocks = &self->sections[RS_FMT_SECTION_BLOCKS];
     RS_TRY(measure(self, value, err));
-    RS_TRY(append_group(self, begin, size, &block, err));
+    RS_TRY(rs_offsets_append_one(begin, size, &block, &self->sections[RS_FMT_SECTION_OFFSETS], err));
     block.heap_off = block.arrays_off = segment_offset(self->cache, start);
     block.heap_crc = rs_crc32c(0, start, (size_t)block.heap_size_bytes);
     if (arrays_size != 0) {
@@ -116,18 +95,12 @@ static rs_status copy_keys(sealing *self, rs_slice mapping, rs_error *err) {
                             (size_t)(header.directory_off - RS_FMT_HEADER_SIZE), err);
 }
 
-static void add(uint8_t *field, uint64_t delta) { rs_store_u64(field, rs_load_u64(field) + delta); }
-
 /* Adds `delta` to the offsets in a section of block or table entries of the keys. */
 static void move_entries(sealing *self, unsigned kind, uint64_t delta) {
     rs_section *section = &self->key_places.sections[kind];
     if (section->size_bytes == 0) return;
     uint8_t *entries = self->keys.data + section->off - RS_FMT_HEADER_SIZE;
-    for (uint64_t at = 0; at < section->size_bytes; at += RS_FMT_BLOCK_SIZE) {
-        add(entries + at + RS_FMT_B_HEAP_OFFSET, delta);
-        add(entries + at + RS_FMT_B_ARRAYS_OFFSET, delta);
-        if (entries[at + RS_FMT_B_INDEX_WIDTH] != 0) add(entries + at + RS_FMT_B_INDEX_OFFSET, delta);
-    }
+    rs_offsets_move(entries, section->size_bytes, delta, delta);
     section->crc = rs_crc32c(0, entries, (size_t)section->size_bytes);
 }
 
@@ -162,17 +135,10 @@ static rs_status write_section(const sealing *self, const void *bytes, uint64_t 
     return write_bytes(self, bytes, size, at, err);
 }
 
-/* Adds the offset of OFFSETS to the offsets in the block entries. */
-static void place_groups(sealing *self, uint64_t offsets_at) {
-    rs_buffer *blocks = &self->sections[RS_FMT_SECTION_BLOCKS];
-    for (uint64_t i = 0; i < blocks->size_bytes; i += RS_FMT_BLOCK_SIZE) {
-        add(blocks->data + i + RS_FMT_B_INDEX_OFFSET, offsets_at);
-    }
-}
-
 static rs_status write_sections(sealing *self, uint64_t at, rs_slice label, uint64_t n_pairs, rs_error *err) {
     rs_section *heap = &self->places.sections[RS_FMT_SECTION_HEAP];
     const bool is_mapping = self->header.content == RS_FMT_CONTENT_MAPPING;
+    rs_buffer *blocks = &self->sections[RS_FMT_SECTION_BLOCKS];
     heap->off = self->cache->layout.table_end - self->cache->layout.segment;
     heap->count = self->header.n_records;
     heap->size_bytes = at - heap->off;
@@ -181,7 +147,7 @@ static rs_status write_sections(sealing *self, uint64_t at, rs_slice label, uint
         move_keys(self, at);
         RS_TRY(write_bytes(self, self->keys.data, self->keys.size_bytes, &at, err));
     }
-    place_groups(self, at);
+    rs_offsets_move(blocks->data, blocks->size_bytes, 0, at);
     for (unsigned kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         const rs_buffer *section = &self->sections[kind];
         RS_TRY(write_section(self, section->data, section->size_bytes, count_of(self, kind),

@@ -123,7 +123,7 @@ rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, con
 
 /* Appends the value for records without the field. */
 static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
-    rs_cursor cursor = {self->missing, NULL, 0, {.depth = RS_FMT_DEPTH}, false, 0, NULL};
+    rs_cursor cursor = {.in = self->missing, .budget = {.depth = RS_FMT_DEPTH}};
     rs_place place = {NULL, NULL, 0};
     cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
     return take_value(self, &cursor, &place, fits, err);

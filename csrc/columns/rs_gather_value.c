@@ -33,7 +33,7 @@ static rs_status put_missing(rs_gather_field *self, rs_error *err) {
 rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop *stop, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     if (why == RS_GATHER_LACKING && spec->absent.ptr != NULL) {
-        rs_cursor cursor = {spec->absent, NULL, 0, {.depth = RS_FMT_DEPTH}, false, 0, NULL};
+        rs_cursor cursor = {.in = spec->absent, .budget = {.depth = RS_FMT_DEPTH}};
         rs_place place = {NULL, NULL, 0};
         cursor.budget.values = cursor.budget.bytes = rs_slice_left(&spec->absent);
         return rs_gather_take_value(self, &cursor, &place, stop, err);

@@ -193,7 +193,7 @@ static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *e
 
 /* Takes an EXTRA: None, an int, a str, or a tuple of EXTRAs up to `depth` levels deep. It needs no budget. */
 static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
-    rs_budget none = {.values = 0};
+    rs_budget none = {0};
     uint64_t n;
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
     if (tag == RS_FMT_TAG_TUPLE && depth > 0) {

@@ -5,7 +5,8 @@
 
 #define RS_FMT_MAGIC "\x89RECS\r\n\x1a"
 enum { RS_FMT_VERSION = 1 };
-/* The magic of the file of a cache, where its header has the offset of the segment, and what divides it. */
+/* The file of a cache: its magic, where its header has the offset of the segment, and what divides the offsets of its
+ * parts, the largest page size of the supported systems. */
 #define RS_FMT_CACHE_MAGIC "\x89RSCACH\n"
 enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 /* Bits of features_required. */

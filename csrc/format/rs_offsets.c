@@ -219,3 +219,28 @@ rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, bool lines, rs_blo
     }
     return RS_OK;
 }
+
+rs_status rs_offsets_append_one(uint64_t begin, uint64_t size, rs_block *block, rs_buffer *out, rs_error *err) {
+    const uint64_t end = begin + size;
+    const group_ends g = {&end, 1, begin};
+    /* A line takes 16 bytes in place of 520, but its fields limit `begin` and `size`. */
+    const bool line = begin <= UINT32_MAX && size <= UINT16_MAX;
+    block->index_off = out->size_bytes;
+    block->index_width = line ? RS_FMT_INDEX_LINES : 8;
+    block->index_bits = line ? 1 : 64;
+    RS_TRY(rs_buffer_append_zeros(out, (size_t)rs_offsets_group_size(block->index_bits), err));
+    uint8_t *group = out->data + block->index_off;
+    if (line) put_line(&g, (uint32_t)size << 16, 1, group);
+    else put_ends(&g, 8, group);
+    return RS_OK;
+}
+
+void rs_offsets_move(uint8_t *entries, uint64_t size_bytes, uint64_t heap, uint64_t index) {
+    for (uint64_t i = 0; i < size_bytes; i += RS_FMT_BLOCK_SIZE) {
+        uint8_t *e = entries + i;
+        const uint64_t at = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET) + index;
+        rs_store_u64(e + RS_FMT_B_HEAP_OFFSET, rs_load_u64(e + RS_FMT_B_HEAP_OFFSET) + heap);
+        rs_store_u64(e + RS_FMT_B_ARRAYS_OFFSET, rs_load_u64(e + RS_FMT_B_ARRAYS_OFFSET) + heap);
+        rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : at);
+    }
+}

@@ -119,6 +119,15 @@ static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *b
     RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * block->index_bits / 8);
 }
 
+/* Adds `heap` to the offsets of heap and arrays in block or table entries, and `index` to those of offset groups,
+ * modulo 2^64. */
+void rs_offsets_move(uint8_t *entries, uint64_t size_bytes, uint64_t heap, uint64_t index);
+
+/* Appends the offset group of a block whose only record has `size` bytes from `begin` on, and sets index_off,
+ * index_width and index_bits of `block`. RS_E_MEM. */
+RS_NODISCARD rs_status rs_offsets_append_one(uint64_t begin, uint64_t size, rs_block *block, rs_buffer *out,
+                                             rs_error *err);
+
 /* Appends the offset groups of n records, n at most RS_FMT_BLOCK_RECORDS, and sets index_width, index_bits and
  * row_size_bytes of `block`. Record i ends at ends[i], from the start of the heap. Records of one size have no groups.
  * With `lines`, the ends become distances from a line if that saves enough. RS_E_MEM. */

@@ -26,8 +26,8 @@ typedef struct rs_segment {
 } rs_segment;
 
 /* Maps the whole file of `fd`, which may be a sealed cache. On success `self` owns `fd`; after a failure the caller
- * keeps it. RS_E_FMT_TRUNCATED for an empty file. `self` need not be initialised, and is a closed segment after a
- * failure. */
+ * keeps it. RS_E_FMT_TRUNCATED for an empty file; rule 50 for a cache. `self` need not be initialised, and is a closed
+ * segment after a failure. */
 RS_NODISCARD rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err);
 
 /* Opens and maps a regular file read-only. Does not check the owner: the caller can check self->identity. Errors of

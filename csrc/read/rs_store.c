@@ -86,18 +86,17 @@ static rs_status require_offsets(const rs_store *self, const rs_block *block, ui
     return require(self, block->index_off + first * group_size, (last - first + 1) * group_size, err);
 }
 
-/* Requires all bytes of a block or table, and checks those of a block: nothing has compared them with the hash of the
- * file. */
-static rs_status require_whole(const rs_store *self, const rs_block *block, bool is_table, rs_error *err) {
+/* Requires all bytes of a block or table, and checks them: nothing has compared them with the hash of the file. */
+static rs_status require_whole(const rs_store *self, const rs_block *block, rs_error *err) {
     if (self->present == NULL) return RS_OK;
     const uint8_t *p = self->segment.ptr;
     RS_TRY(require(self, block->heap_off, block->heap_size_bytes, err));
     RS_TRY(require(self, block->arrays_off, block->arrays_size_bytes, err));
     RS_TRY(require_offsets(self, block, 0, block->n_records, err));
     if (rs_crc32c(0, p + block->heap_off, (size_t)block->heap_size_bytes) != block->heap_crc ||
-        (!is_table && rs_crc32c(0, p + block->arrays_off, (size_t)block->arrays_size_bytes) != block->arrays_crc)) {
-        return rs_error_set(err, RS_E_FMT_CHECKSUM, block->heap_off, "the checksum of a %s does not match",
-                            is_table ? "table" : "block");
+        (block->arrays_size_bytes != 0 && /* a table has none */
+         rs_crc32c(0, p + block->arrays_off, (size_t)block->arrays_size_bytes) != block->arrays_crc)) {
+        return rs_error_set(err, RS_E_FMT_CHECKSUM, block->heap_off, "the checksum of a block or table does not match");
     }
     return RS_OK;
 }
@@ -142,7 +141,7 @@ static rs_status load_table(rs_store *self, uint32_t number, unsigned table_dept
     if (self->tables[number].kind != 0) return RS_OK;
     if (self->frozen) return not_loaded(self, RS_FMT_SECTION_TABLES, "table", number, err);
     RS_TRY(rs_table_read_entry(self->segment, &self->directory, number, &table, err));
-    RS_TRY(require_whole(self, &table.block, true, err));
+    RS_TRY(require_whole(self, &table.block, err));
     RS_TRY(rs_table_open_symbols(&table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
         RS_TRY(load_tree(self, table.block.tree, number, table_depth, err));
@@ -273,7 +272,7 @@ static rs_status read_block(rs_store *self, uint64_t number, bool whole, rs_bloc
     rs_placed *placed;
     RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
     RS_TRY(rs_store_load_tree(self, block.tree, err));
-    if (whole) RS_TRY(require_whole(self, &block, false, err));
+    if (whole) RS_TRY(require_whole(self, &block, err));
     RS_TRY(require(self, block.heap_off + block.rows_size_bytes, block.places_size_bytes, err));
     RS_TRY(rs_places_open(self->segment.ptr, &block, &self->trees[block.tree], &placed, err));
     rs_status status = self->known != NULL && self->known[number].n_records != 0 ? RS_OK : take_heap(self, &block, err);

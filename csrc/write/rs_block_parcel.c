@@ -63,13 +63,7 @@ static rs_status take_entries(const rs_buffer *entries, size_t skip, uint64_t of
     size_t begin = out->size_bytes;
     const uint64_t heap = (uint64_t)HEAD_SIZE - RS_FMT_HEADER_SIZE; /* modulo 2^64 */
     RS_TRY(append_rest(out, entries, skip, err));
-    for (size_t i = begin; i < out->size_bytes; i += RS_FMT_BLOCK_SIZE) {
-        uint8_t *e = out->data + i;
-        uint64_t index = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET) + offsets_at;
-        rs_store_u64(e + RS_FMT_B_HEAP_OFFSET, rs_load_u64(e + RS_FMT_B_HEAP_OFFSET) + heap);
-        rs_store_u64(e + RS_FMT_B_ARRAYS_OFFSET, rs_load_u64(e + RS_FMT_B_ARRAYS_OFFSET) + heap);
-        rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : index);
-    }
+    rs_offsets_move(rs_buffer_at(out, begin), out->size_bytes - begin, heap, offsets_at);
     return RS_OK;
 }
 

@@ -272,7 +272,6 @@ rs_build_sizes rs_builder_measure(const rs_builder *self) {
     const rs_block_writer *out = &self->out;
     if (self->pipeline != NULL) rs_pipeline_hold(self->pipeline);
     const rs_build_sizes sizes = {
-        .raw = self->raw_closed + self->raw.size_bytes + self->arrays.size_bytes,
         .raw_written = out->raw_size,
         .sections = out->offsets.size_bytes + out->groups.size_bytes + out->blocks.size_bytes,
         .written = self->writer->position,
@@ -305,15 +304,6 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
     out->size_bytes = bytes->size_bytes;
     out->count = count;
     return write_bytes(self, bytes, &out->off, &out->crc, err);
-}
-
-/* Makes the index offsets of block or table entries, which are relative to OFFSETS, absolute. */
-static void place_index(rs_buffer *entries, uint64_t section_off) {
-    for (size_t i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
-        uint8_t *e = entries->data + i;
-        uint64_t off = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET);
-        rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : off + section_off);
-    }
 }
 
 uint64_t rs_builder_least_heap(const rs_builder *self) {
@@ -391,8 +381,11 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
     };
     RS_TRY(place_in_front(self, parts, n, err));
     RS_TRY(write_pending(self, &parts[0], err));
-    place_index(&self->out.blocks, at[RS_FMT_SECTION_OFFSETS].off);
-    place_index(&encoding->dictionaries.tables, at[RS_FMT_SECTION_OFFSETS].off);
+    /* The entries count the offsets of their groups from OFFSETS. */
+    const rs_buffer *entries[] = {&self->out.blocks, &encoding->dictionaries.tables};
+    for (unsigned i = 0; i < 2; i++) {
+        rs_offsets_move(entries[i]->data, entries[i]->size_bytes, 0, at[RS_FMT_SECTION_OFFSETS].off);
+    }
     for (unsigned i = 1; i < n; i++) RS_TRY(write_pending(self, &parts[i], err));
     return RS_OK;
 }

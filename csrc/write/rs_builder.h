@@ -82,8 +82,7 @@ bool rs_builder_wait(rs_builder *self, bool all, uint32_t milliseconds);
 
 /* The bytes of a store that is being built. */
 typedef struct rs_build_sizes {
-    uint64_t raw;         /* raw bytes of all records, arrays included */
-    uint64_t raw_written; /* those of the written blocks */
+    uint64_t raw_written; /* raw bytes of the written blocks, arrays included */
     uint64_t sections;    /* the sections of the written blocks, which are not in the segment yet */
     uint64_t written;     /* the bytes in the segment, also those of other stores */
 } rs_build_sizes;

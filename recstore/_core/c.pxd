@@ -20,8 +20,7 @@ cdef extern from "recstore.h" nogil:
 
     enum:
         RS_OK, RS_E_ARG_RANGE, RS_E_ARG_TEXT, RS_E_ARG_LIMIT, RS_E_FMT_VALUE, RS_E_FMT_VERSION, RS_E_FMT_CHECKSUM
-        RS_E_STATE_BUSY
-        RS_E_STATE_STOPPED, RS_E_STATE_ABSENT, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
+        RS_E_STATE_BUSY, RS_E_STATE_STOPPED, RS_E_STATE_ABSENT, RS_E_SPACE, RS_E_MEM, RS_E_IN_VALUE, RS_E_IN_FAILED
 
     enum:
         RS_FMT_TAG_NONE, RS_FMT_TAG_BIGINT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR4, RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE
@@ -612,7 +611,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_builder_hand_over(rs_builder *self, rs_error *err)
     bint rs_builder_wait(rs_builder *self, bint all, uint32_t milliseconds)
     ctypedef struct rs_build_sizes:
-        uint64_t raw, raw_written, sections, written
+        uint64_t raw_written, sections, written
     rs_build_sizes rs_builder_measure(const rs_builder *self)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)

@@ -298,7 +298,7 @@ class Cache:
                 "warm()"
             )
         label = named_segments.Label.unpacked(self._file.label()).pack()
-        named_caches.check_name(self._file)
+        named_caches.require_named(self._file)
         begin = time.monotonic()
         while not self._file.seal(_segment_of_keys, label):
             if time.monotonic() - begin > _SEAL_WAIT_S:

@@ -22,7 +22,7 @@ class CacheUse:
         hits, misses: lookups that found a value, and lookups that did not.
         stored: values that it has stored.
         lost: values that another process stored first.
-        full: values for which there was no space, or that came after `seal`.
+        full: values that found no space, or came after `seal`.
         refused: values that cannot be stored.
     """
 

@@ -8,7 +8,7 @@
     <cache>/recstore/room.lock             locked by the process that makes room
     <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store; the
                                            modification time is a hash of the properties that the store lists
-    more under a limit                     see cache_room.py
+    <cache>/recstore/room, sets/*.open     see cache_room.py
 
 The kernel elects the process that fetches: it gives the lock to one process on the machine, and frees the lock however
 that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import stat
@@ -145,7 +146,7 @@ class Cache:
             return None
         path = self.path(name)
         try:
-            with open(path, "rb") as file:  # another process may replace the file meanwhile
+            with open(path, "rb") as file:  # another process may replace the file
                 try:
                     segment = native.open_path(path, limits, follow_links=False)
                     if full:
@@ -161,7 +162,7 @@ class Cache:
             segment.close()
             self.discard(name)
             return None
-        self.use(path)
+        self.use(name)
         return segment
 
     def open_segment(
@@ -208,7 +209,7 @@ class Cache:
             return None
         try:
             with open(self.path(name), "rb") as file:
-                self.use(self.path(name))
+                self.use(name)
                 status = os.fstat(file.fileno())
                 if modified not in (None, status.st_mtime_ns):
                     return None
@@ -219,9 +220,9 @@ class Cache:
         self.discard(name)
         return None
 
-    @staticmethod
-    def use(path: str) -> None:
+    def use(self, name: str) -> None:
         """Sets the last use of a file to now."""
+        path = self.path(name)
         with contextlib.suppress(OSError):  # evicted since, or the disk has become read-only
             os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))
 
@@ -241,11 +242,11 @@ class Cache:
         """Makes room for a new Part and returns it. For a shard file or filter, the caller holds the lock of the name.
         If `nbytes` is None, `max_bytes` is the maximum size. `patience` is the time in seconds for which other
         downloads may wait for the store. Raises OutOfSpaceError."""
-        if self.room is None or self.limit is None:
+        if self.room is None:
             return Part(self, name, nbytes, max_bytes)
         needed = nbytes or max_bytes or 0
         patience += _ROOM_WAIT
-        end, may_change, before = time.monotonic() + patience, needed <= self.limit, None
+        end, may_change, before = time.monotonic() + patience, needed <= self.room.limit, None
         wait = Wait(f"room in the cache {self.user_path!r}", "is using")
         while may_change and time.monotonic() < end:
             with self._locked("room"):
@@ -257,7 +258,7 @@ class Cache:
             wait.pause()  # the files that other processes are fetching can be evicted when they are complete
         raise OutOfSpaceError(
             errno.ENOSPC,
-            f"{name} has {needed:,} bytes, which do not fit within limit={self.limit:,} of the cache "
+            f"{name} has {needed:,} bytes, which do not fit within limit={self.room.limit:,} of the cache "
             f"{self.user_path!r}: raise the limit",
         )
 
@@ -295,8 +296,6 @@ class Part:
     Raises OutOfSpaceError."""
 
     def __init__(self, cache: Cache, name: str, nbytes: int | None, max_bytes: int | None = None) -> None:
-        import fcntl
-
         self.cache, self.final_name, self.nbytes = cache, name, nbytes
         self.failure: CorruptError | OutOfSpaceError | None = None
         self.max_bytes = max_bytes if nbytes is None else nbytes

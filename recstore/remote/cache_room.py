@@ -15,6 +15,7 @@ cache exceeds that limit too.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -28,15 +29,13 @@ _LEASE = re.compile(r"([0-9a-f]{40})\.(none|[0-9]+)" + re.escape(OPEN))
 _ROOM = "room"
 MODES = 0o600, 0o660  # of the files that processes write, in a private cache and in that of a group
 _UNLIMITED = 1 << 64
-_SMALL = 3  # filters and manifests of closed sets may take a part of 1 / 2**3 of the limit
+SMALL = 3  # filters and manifests of closed sets may take a part of 1 / 2**3 of the limit
 _AHEAD = 6  # files may take a part of 1 / 2**6 of the limit before the folder is listed again
 
 
 def open_locked(path: str, flags: int, how: int, mode: int) -> int | None:
     """A descriptor of a file of the cache, locked by flock until its last copy is closed. None if a sweep removed the
     file before it was locked."""
-    import fcntl
-
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, mode)
     with contextlib.suppress(PermissionError):  # another user of the group has made the file
         os.fchmod(fd, mode)
@@ -70,8 +69,6 @@ class Lease:
         self.open()
 
     def open(self) -> None:
-        import fcntl
-
         with contextlib.suppress(OSError):
             if self.fd is None:
                 unlink_unused(self.path, self.group)  # the file of a killed process has its number of bytes
@@ -156,7 +153,7 @@ class Room:
                 shards.append(file)
             elif file.name.partition(".")[0] not in open_sets.ids:
                 small.append(file)
-        excess = sum(file.nbytes for file in small) - (self.limit >> _SMALL)
+        excess = sum(file.nbytes for file in small) - (self.limit >> SMALL)
         n_small = n_recent = at_a_time = 0
         while excess > 0:
             excess -= small[n_small].nbytes
@@ -245,8 +242,6 @@ class Room:
         return min(left, limit >> _AHEAD) if limit == self.limit else 0
 
     def _set_left(self, left: int) -> None:
-        import fcntl
-
         with contextlib.suppress(OSError):  # the disk is full: the new file raises the error
             fd = open_locked(os.path.join(self.folder, _ROOM), 0, fcntl.LOCK_SH, MODES[self.group])
             if fd is not None:

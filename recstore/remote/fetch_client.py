@@ -364,7 +364,7 @@ def once(name: str, find: Callable[[], _T | None], fetch: Callable[[], _T], clie
             lock.close()
 
 
-def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait, group: bool = False) -> bool:
+def _wait_for(lock: native.Lock, options: _Options, wait: cache.Wait, group: bool) -> bool:
     """Waits for the lock of a set. Returns whether this process holds it; False if the lock file was removed. Raises
     the error of the previous holder, except in the cache of a group: another user's pickle could run any code."""
     first_content = None

@@ -28,7 +28,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
-from recstore.remote.storage import MOST_READ, TRIES
+from recstore.remote.storage import MOST_READ, reread
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -282,21 +282,19 @@ def _newest(storage: Storage) -> tuple[int, str]:
 def load(storage: Storage, number: int) -> Manifest:
     """The manifest of this number. Raises SegmentNotFoundError, CorruptError, VersionError and RemoteError."""
     where = storage.of(name_of(number))
-    tries = 0
-    while True:
-        tries += 1
-        try:
-            manifest = Manifest.parse(storage.read(name_of(number)), where)
-            if manifest.number != number:
-                raise CorruptError(f"the manifest says that it is number {manifest.number}", filename=where)
-            return manifest
-        except SegmentNotFoundError:
-            raise SegmentNotFoundError(
-                errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
-            ) from None
-        except (CorruptError, VersionError):  # the network may have damaged it
-            if tries == TRIES:
-                raise
+
+    def read() -> Manifest:
+        manifest = Manifest.parse(storage.read(name_of(number)), where)
+        if manifest.number != number:
+            raise CorruptError(f"the manifest says that it is number {manifest.number}", filename=where)
+        return manifest
+
+    try:
+        return reread(read, CorruptError, VersionError)  # the network may have damaged it
+    except SegmentNotFoundError:
+        raise SegmentNotFoundError(
+            errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
+        ) from None
 
 
 def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base: int | None = None) -> Manifest:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
     _Purpose = Literal["get", "put", "parts"]
-    _Mode = Literal["create", "overwrite"]
 
 _PART = 1 << 30  # a larger object is put in parts; S3 accepts 5 GB in one request
 _PIECE = 1 << 16  # small, because an incomplete piece is lost when the connection breaks
@@ -72,7 +71,7 @@ class ObjectStorage(Storage):
 
     def __copy__(self) -> ObjectStorage:
         new = ObjectStorage(self.url, self.options)
-        new._clients = self._clients
+        new._clients, new._has_answered = self._clients, self._has_answered
         return new
 
     # ---- Clients ----
@@ -357,11 +356,7 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     retry: dict[str, Any] = {"max_retries": 0}
     if purpose == "parts":  # to repeat one part, and not the whole upload
         backoff = {"init_backoff": timedelta(seconds=_FIRST_PAUSE), "max_backoff": timedelta(seconds=_LONGEST_PAUSE)}
-        retry = {
-            "retry_timeout": timedelta(seconds=patience(options)),
-            "max_retries": 10**6,
-            "backoff": backoff,
-        }
+        retry = {"retry_timeout": timedelta(seconds=patience(options)), "max_retries": 10**6, "backoff": backoff}
     settings["retry_config"] = retry | settings.get("retry_config", {})
     if url.startswith("s3") and _uses_files(settings):
         settings["credential_provider"] = _file_credentials

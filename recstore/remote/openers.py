@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import logging
@@ -16,7 +15,7 @@ from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cache as caches
 from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, ranges, tokens
 from recstore.remote.choose_storage import storage_of
-from recstore.remote.storage import MOST_READ, TRIES, Storage, environment
+from recstore.remote.storage import MOST_READ, Storage, environment, reread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _manifest(
         data = contents.dump()
         with into.new_part(name, len(data), patience=client.storage.patience) as part:
             part.write(data)
-            part.publish(modified or caches.time_of(""))
+            part.publish(modified)
         return contents
 
     return fetch_client.once(name, cached, fetch, client), lease
@@ -298,7 +297,7 @@ class CachedOpener(Opener):
         if self.cache.limit is not None:  # the missing files must not take the room of the others
             for name in map(self.name, range(len(self.manifest))):
                 if name in cached:
-                    self.cache.use(self.cache.path(name))
+                    self.cache.use(name)
         try:
             id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
             fetch_client.ensure(self._missing, self.client, id_)
@@ -332,13 +331,13 @@ class CachedOpener(Opener):
     def fetch_ahead(self, numbers: Iterable[int]) -> None:
         if not self.lazy:
             return
-        missing, total = [], 0
+        limit, missing, total = self.cache.limit, [], 0
         for name, nbytes in map(self._pair, numbers):
-            if self.cache.limit is not None and total + nbytes > self.cache.limit - self.cache.limit // 8:
+            if limit is not None and total + nbytes > limit - (limit >> cache_room.SMALL):
                 break  # it would take the room of a shard that is read earlier, or of manifests
             total += nbytes
             if self.cache.has(name, nbytes):
-                self.cache.use(self.cache.path(name))
+                self.cache.use(name)
             else:
                 missing.append((name, nbytes))
         self.lease.read_at_a_time(total)
@@ -406,8 +405,8 @@ class CachedOpener(Opener):
 
 
 class RangesOpener(Opener):
-    """Opens shard files of which only the bytes that reads need are fetched. `fetched_bytes` is their size in all open
-    files."""
+    """Opens shard files and fetches only the bytes that reads need. `fetched_bytes` is the number of these bytes in all
+    open files."""
 
     lazy = True
 
@@ -420,10 +419,7 @@ class RangesOpener(Opener):
 
     def _open(self, i: int, full: bool) -> native.Segment:
         try:
-            for _ in range(TRIES - 1):
-                with contextlib.suppress(CorruptError):
-                    return self._try(i, full)
-            return self._try(i, full)
+            return reread(lambda: self._try(i, full), CorruptError)
         except SegmentNotFoundError:
             raise self._gone(self.storage.of(self.name(i))) from None
 

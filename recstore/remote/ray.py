@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from recstore.remote.storage import AnyPath, Columns, Folder, Options
 
-__all__ = ["Datasink", "Datasource", "read"]
+__all__ = ["Datasink", "read"]
 
 
 def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None = "64MiB", **options: Any) -> Any:
@@ -38,19 +38,6 @@ def Datasink(url: AnyPath, *, append: bool = False, task_bytes: int | str | None
     Raises ImportError without Ray. The write raises the errors of ``ShardWriter.write`` and ``commit``.
     """
     return _tasks().ShardSink(url, append, task_bytes, options)
-
-
-def Datasource(
-    url: AnyPath,
-    *,
-    columns: Columns = None,
-    cache: Folder = None,
-    limit: int | str | None = None,
-    options: Options = None,
-) -> Any:
-    """A ``ray.data.Datasource`` for ``ray.data.read_datasource(...)``, with the arguments and errors of
-    :func:`recstore.remote.ray.read`."""
-    return _tasks().ShardSource(url, columns, cache, limit, options)
 
 
 def read(
@@ -77,10 +64,9 @@ def read(
     Raises ImportError without Ray; SegmentNotFoundError without a set. A task raises TypeError for a field without
     an Arrow type, ValueError for a column that a shard file lacks, CorruptError and RemoteError.
     """
-    _tasks()  # raises ImportError without Ray
+    source = _tasks().ShardSource(url, columns, cache, limit, options)
     import ray.data
 
-    source = Datasource(url, columns=columns, cache=cache, limit=limit, options=options)
     return ray.data.read_datasource(source, **ray_options)
 
 

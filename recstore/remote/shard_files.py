@@ -62,6 +62,7 @@ class ShardFiles:
         self.storage, self.options, self.mapping = copy.copy(storage), options, mapping
         self.most_bytes, self.most_records, self.folder = most_bytes, most_records, folder
         self.open: _File | None = None
+        self.key_bytes = _KEY_BYTES if mapping else 0.0  # of a record
         self.ended_records, self.at_once = 0, 1
         self.ratio: float | None = None  # of the last blocks that were measured: their bytes by their raw bytes
         self.rest = 1.0  # the last file's size by the size that its ratio led to expect
@@ -156,7 +157,7 @@ class ShardFiles:
         """The expected number of records until the file has `most_bytes`. Before a measurement, raw bytes count."""
         records = max(file.records, 1)
         ratio = 1.0 if self.ratio is None else self.ratio * self.rest
-        record_bytes: float = file.builder.raw * ratio / records + (_KEY_BYTES if self.mapping else 0)
+        record_bytes: float = file.builder.raw * ratio / records + self.key_bytes
         return self.most_bytes / max(record_bytes, 1e-9) - records
 
     # ---- Files ----
@@ -168,7 +169,7 @@ class ShardFiles:
             if not file.records:
                 file.abort()
                 return
-            raw, index = file.builder.raw, file.records * _KEY_BYTES if self.mapping else 0
+            raw, index = file.builder.raw, file.records * self.key_bytes
             file.finish()
             if self.ratio is not None and 2 * file.raw_measured > raw:
                 self.rest = max(os.fstat(file.descriptor).st_size - index, 1) / (raw * self.ratio)

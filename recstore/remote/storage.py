@@ -5,6 +5,7 @@ fsspec_store.py. Objects never change.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -15,12 +16,13 @@ from recstore.text import seconds_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-    from typing import Any, Protocol, TypeAlias
+    from typing import Any, Protocol, TypeAlias, TypeVar
 
     from typing_extensions import Buffer
 
+    _T = TypeVar("_T")
     AnyPath: TypeAlias = str | bytes | PathLike[str]
     Options: TypeAlias = Mapping[str, Any] | None
     Columns: TypeAlias = Iterable[str] | None
@@ -141,13 +143,21 @@ def patience(options: Options) -> float:
     """The seconds for which an operation on an object store is repeated: the option ``patience``, else
     RECSTORE_PATIENCE, else 300. Raises ValueError unless it is a number of seconds or a duration such as "5m"."""
     value = (options or {}).get("patience", os.environ.get("RECSTORE_PATIENCE") or _PATIENCE)
-    seconds = None if isinstance(value, bool) else seconds_in(value)
+    seconds = seconds_in(value)
     if seconds is None:
         raise ValueError(
             f'patience in options= or RECSTORE_PATIENCE must be a number of seconds or a duration such as "5m" '
             f"(s, m, h, d, w), not {value!r:.80}"
         )
     return seconds
+
+
+def reread(read: Callable[[], _T], *damage: type[Exception]) -> _T:
+    """The result of `read()`, which is called up to TRIES times while it raises one of these errors."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(*damage):
+            return read()
+    return read()
 
 
 def environment() -> dict[str, str]:

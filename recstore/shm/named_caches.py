@@ -109,29 +109,24 @@ def _check(file: CacheFile, target: named_segments.Target, slots: int) -> None:
             os.utime(file.path)
 
 
-def check_name(file: CacheFile) -> None:
+def require_named(file: CacheFile) -> None:
     """Raises SegmentNotFoundError unless the path of an open cache still leads to its file."""
-    try:
-        status = os.lstat(file.path)
-    except FileNotFoundError:
-        raise _removed(file) from None
-    if (status.st_dev, status.st_ino) != file.identity:
-        raise _removed(file)
-
-
-def _removed(file: CacheFile) -> SegmentNotFoundError:
-    return SegmentNotFoundError(
-        errno.ENOENT, "the cache has been removed, and its users keep a file without a name", file.path
-    )
+    if not file.leads():
+        raise SegmentNotFoundError(
+            errno.ENOENT, "the cache has been removed, and its users keep a file without a name", file.path
+        )
 
 
 def open_sealed(file: CacheFile) -> Segment:
-    """The segment in the file of a sealed cache, with a lease. Raises the errors of named_segments.open_leased."""
+    """The segment in the file of a sealed cache, with a lease. Raises SegmentNotFoundError if the cache has been
+    removed, and the errors of named_segments.open_leased."""
     segment, _ = named_segments.open_leased(file.path)
-    if segment.identity != file.identity:
+    try:
+        require_named(file)  # afterwards, because a removed file never gets its name back
+    except BaseException:
         segment.disown()
         segment.close()
-        raise _removed(file)
+        raise
     return segment
 
 

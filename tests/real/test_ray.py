@@ -127,7 +127,7 @@ def test_reading(cluster, tmp_path):
     assert id_column.schema().names == ["id"] and ids(id_column.iter_rows()) == list(range(250))
     writer.commit([writer.write([{"id": 1}])])
     assert dataset.count() == 250 and recstore.remote.ray.read(url).count() == 1
-    assert ids(ray.data.read_datasource(recstore.remote.ray.Datasource(f"{url}@1")).iter_rows()) == list(range(250))
+    assert ids(recstore.remote.ray.read(f"{url}@1").iter_rows()) == list(range(250))
 
 
 def test_errors(cluster, tmp_path):

@@ -1,7 +1,7 @@
 """An S3 server on the loopback that fails on purpose.
 
 `Server()` starts moto's server in this process, and a proxy in front of it that follows the orders of a test: `refuse`,
-`expire`, `deny`, `reset`, `cut`, `flip`, `delay`, `hang`, `fail_for`, `throttle`. It counts requests by method and
+`expire`, `deny`, `reset`, `cut`, `flip`, `delay`, `fail_for`, `throttle`. It counts requests by method and
 object, and bytes by object. moto supports `If-None-Match: *` in a PUT, but checks and writes in two steps; the proxy
 passes such requests on one at a time, so that only one of two writers wins, as in S3.
 
@@ -16,6 +16,7 @@ Only for tests: it holds all objects in memory, and checks no signatures.
 import collections
 import http.client
 import http.server
+import os
 import re
 import socket
 import struct
@@ -29,6 +30,9 @@ EXPIRED = (
     "<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 )
 DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
+
+BIG = b"R" + os.urandom(2_000_000)  # an object; a "<" at its beginning would look like a web page
 
 
 class Fault:
@@ -143,13 +147,9 @@ class Server:
         """The next answers have a flipped bit."""
         self._add("flip", times, method, match, at)
 
-    def delay(self, seconds, times=1, method=None, match=""):
-        """The next requests are passed on after a delay."""
-        self._add("delay", times, method, match, seconds)
-
-    def hang(self, every, method="GET", match="", seconds=60):
-        """Each `every`-th request gets no answer until `seconds` have passed."""
-        self._add("delay", 10**9, method, match, seconds, every)
+    def delay(self, seconds, times=1, method=None, match="", every=1):
+        """The next requests, or each `every`-th, are passed on after a delay."""
+        self._add("delay", times, method, match, seconds, every)
 
     def fail_for(self, seconds):
         """All connections are reset for a time, as in an outage."""

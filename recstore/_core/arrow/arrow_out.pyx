@@ -262,8 +262,7 @@ cdef class ArrowExport:
         """Loads a block and adds it to the export."""
         cdef rs_error err
         cdef const rs_compiled_path *compiled = NULL
-        while source.segment.absent(rs_store_load_block(source.segment.numbered(source.store), block, &err), &err):
-            pass
+        source.segment.load_block(source.segment.numbered(source.store), block)
         if source.paths is not None:
             source.paths.compile_block(block)
             compiled = source.paths.core.of_block[block].of_field[0]

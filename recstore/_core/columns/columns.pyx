@@ -162,9 +162,7 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
 cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cursor, rs_place *place):
     """Moves `cursor` and `place` to the beginning of a record. Returns the Program of its tree."""
     cdef rs_record where
-    cdef rs_error err
-    while segment.absent(rs_store_find(segment.numbered(store), index, &where, &err), &err):
-        pass
+    segment.find(segment.numbered(store), index, &where)
     program = <Program>segment.program(where.tree)
     begin_record(segment, store, &where, cursor, place)
     return program
@@ -190,11 +188,9 @@ cdef class Source:
 
     cdef int compile_block(self, uint64_t block) except -1:
         """Loads a block and compiles the path for its tree."""
-        cdef rs_error err
         cdef CompiledPath compiled
         cdef rs_store *store = self.segment.numbered(self.store)
-        while self.segment.absent(rs_store_load_block(store, block, &err), &err):
-            pass
+        self.segment.load_block(store, block)
         cdef uint32_t tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
         known = self.paths.by_tree.get(key)
@@ -544,8 +540,6 @@ def field_names(Records records not None):
     a view has. Takes time proportional to the number of blocks, not of records."""
     cdef Segment segment
     cdef rs_store *store
-    cdef rs_error err
-    cdef const rs_block *block
     cdef uint64_t i
     cdef dict keys = {}
     cdef set seen
@@ -556,9 +550,7 @@ def field_names(Records records not None):
         try:
             store, seen = segment.numbered(number), set()
             for i in range(store.n_blocks):
-                while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
-                    pass
-                tree = block.tree
+                tree = segment.know_block(store, i).tree
                 if tree in seen:
                     continue
                 seen.add(tree)

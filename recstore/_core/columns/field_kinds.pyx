@@ -246,7 +246,6 @@ def describe_field(container, path=None):
     cdef Segment segment
     cdef const rs_block *block
     cdef rs_store *store
-    cdef rs_error err
     cdef uint64_t i
     cdef set seen
     cdef Path stored
@@ -260,8 +259,7 @@ def describe_field(container, path=None):
         try:
             store, seen = segment.numbered(number), set()
             for i in range(store.n_blocks):
-                while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
-                    pass
+                block = segment.know_block(store, i)
                 if block.tree not in seen:
                     seen.add(block.tree)
                     program = <Program>segment.program(&store.trees[block.tree])

@@ -475,11 +475,9 @@ cdef class Gather:
 
     cdef int compile_block(self, GatherSource source, uint64_t block) except -1:
         """Loads a block and compiles the paths for its tree."""
-        cdef rs_error err
         cdef CompiledPath path
         cdef rs_store *store = source.segment.numbered(source.store)
-        while source.segment.absent(rs_store_load_block(store, block, &err), &err):
-            pass
+        source.segment.load_block(store, block)
         cdef uint32_t tree = store.blocks[block].tree
         key = id(source.segment), source.store, tree
         trees = source.trees if self.of_shards else self.trees

@@ -55,8 +55,8 @@ cdef inline Program program_at(Segment segment, rs_record *where):
 
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
-    while segment.absent(rs_store_find(store_of(segment, store), index, where, &err), &err):
-        pass
+    if rs_store_find(store_of(segment, store), index, where, &err) != RS_OK:
+        segment.find(store_of(segment, store), index, where)
     # A walk to a field near the end of a record starts at its beginning. In a large store both are cache misses; here
     # they overlap.
     prefetch(where.bytes.ptr)

@@ -78,10 +78,8 @@ cdef int load_all(Segment segment, rs_store *store) except -1:
     """Loads every block, without its records, and every table, and with them every tree that is used."""
     cdef uint64_t i
     cdef rs_error err
-    cdef const rs_block *block
     for i in range(store.n_blocks):
-        while segment.absent(rs_store_know_block(store, i, &block, &err), &err):
-            pass
+        segment.know_block(store, i)
     for i in range(store.n_tables):
         while segment.absent(rs_store_load_table(store, <uint32_t>i, &err), &err):
             pass
@@ -121,12 +119,11 @@ cdef list list_tables(Segment segment, rs_store *store):
 
 cdef list list_blocks(Segment segment, rs_store *store):
     cdef uint64_t i
-    cdef rs_error err
     cdef const rs_block *block
     load_all(segment, store)
     out = []
     for i in range(store.n_blocks):
-        check(rs_store_know_block(store, i, &block, &err), &err)
+        block = segment.know_block(store, i)
         out.append((block.first_record, block.n_records, block.tree, block.heap_size_bytes, block.arrays_size_bytes))
     return out
 

@@ -312,25 +312,27 @@ cdef class Records:
 
 
 cdef int fetch_absent(Leaf *leaves, Py_ssize_t n) except -1:
-    """Fetches the bytes that records in segments that are not whole lack, for many records at once. The caller has
-    references to the segments. Leaves errors to the reads."""
+    """Fetches the bytes of many records at once, for segments that are not whole. The caller has references to the
+    segments. Leaves errors to the reads."""
     cdef rs_record record
     cdef rs_error err
     cdef Py_ssize_t i
     cdef Segment segment
-    cdef list wanted = None
-    while wanted is None or wanted:
+    cdef list wanted
+    while True:
         wanted = []
         for i in range(n):
-            segment = <Segment>leaves[i].segment if leaves[i].segment != NULL else None
-            if segment is None or segment.ranges is None or not segment.is_usual():
+            if leaves[i].segment == NULL:
+                continue
+            segment = <Segment>leaves[i].segment
+            if segment.ranges is None or not segment.is_usual():
                 continue
             if rs_store_find(segment.numbered(leaves[i].store), <uint64_t>leaves[i].index, &record,
                              &err) == RS_E_STATE_ABSENT:
                 wanted.append((segment.ranges, err.offset, err.needed))
-        if wanted:
-            wanted[0][0].fetch_all(wanted)
-    return 0
+        if not wanted:
+            return 0
+        wanted[0][0].fetch_all(wanted)
 
 
 cdef inline bint is_default(Projection projection, value):

@@ -581,10 +581,9 @@ cdef class CacheFile(Owner):
 
     # ---- Sealing ----
 
-    @property
-    def identity(self):
-        """`(device, inode)` of the file."""
-        return self.core.identity.device, self.core.identity.inode
+    def leads(self):
+        """Whether the path still leads to this file."""
+        return bool(rs_os_leads_to(self.encoded, self.core.fd))
 
     @property
     def stores(self):
@@ -609,8 +608,6 @@ cdef class CacheFile(Owner):
         batch.file = self
         try:
             check_path(rs_cache_open_arena(&self.core, &arena.core, &err), &err, self.path)
-            if rs_cache_get_state(&self.core) == RS_CACHE_SEALED:
-                return True
             check_path(rs_cache_try_lock_seal(&self.core, &arena.core, &locked, &err), &err, self.path)
             if not locked:
                 return False
@@ -678,7 +675,7 @@ cdef class CacheFile(Owner):
         packed = label[1]
         label_bytes = rs_slice_of(PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed))
         if keys_segment is not None:
-            keys = rs_slice_of(keys_segment.seg.data, keys_segment.store.header.segment_size)
+            keys = keys_segment.store.segment
         watch.stopped, watch.arg, watch.work = is_interrupted, PyThreadState_Get(), 0
         with nogil:
             status = rs_cache_seal(&self.core, &arena.core, batch.values, batch.n, keys, label_bytes, n_pairs, &watch,

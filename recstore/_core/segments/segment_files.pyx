@@ -1,5 +1,7 @@
 """Opens Segments: from a file, a name, a descriptor, or as a copy."""
 
+CHUNK_BYTES = RS_STORE_CHUNK
+
 
 def open_path(path, limits=None, follow_links=True, backing="file"):
     """Maps the file of a saved store. Raises SegmentNotFoundError, CorruptError, VersionError, OSError."""
@@ -13,11 +15,9 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
 
 
 def open_ranges(ranges, limits=None, path=None):
-    """A Segment over a file that is being fetched into memory. `ranges` has `memory`, a mmap of the size of the file;
-    `present`, a bytearray with a 1 for each CHUNK bytes that are there; and fetches bytes when it is called with
-    `(begin, size)`. Header, directory, the head of KEY_INDEX and all sections except HEAP, OFFSETS and the saved
-    indexes must be there. An absent byte is never read as data. `path` is for errors. Raises CorruptError,
-    VersionError."""
+    """A Segment over a file that is being fetched into memory by a remote.ranges.Ranges. Header, directory, the head of
+    KEY_INDEX and all sections except HEAP, OFFSETS and the saved indexes must be there. An absent byte is never read as
+    data. `path` is for errors. Raises CorruptError, VersionError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef Py_buffer view
     PyObject_GetBuffer(ranges.memory, &view, PyBUF_SIMPLE)
@@ -29,9 +29,6 @@ def open_ranges(ranges, limits=None, path=None):
     segment.prepare(limits)
     segment.backing = "anonymous"
     return segment
-
-
-CHUNK_BYTES = RS_STORE_CHUNK
 
 
 def open_named(path, limits=None):

@@ -113,7 +113,8 @@ cdef class MappedShards:
             segment = self.at[-i]
             if segment == NULL or Py_REFCNT(<PyObject *>segment) > 1:  # `segments_by_shard` has one reference
                 continue
-            self.mapped_bytes -= (<Segment>segment).seg.size_bytes
+            if not self.grows:
+                self.mapped_bytes -= (<Segment>segment).seg.size_bytes
             self.at[-i] = NULL
             del self.segments_by_shard[-i]
             if self.grows:

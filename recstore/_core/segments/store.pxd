@@ -35,6 +35,9 @@ cdef class Segment(Owner):
     cdef inline bint is_usual(self) noexcept
     cdef int enter(self) except -1
     cdef bint absent(self, rs_status status, rs_error *err) except -1
+    cdef int find(self, rs_store *store, uint64_t index, rs_record *out) except -1
+    cdef int load_block(self, rs_store *store, uint64_t number) except -1
+    cdef const rs_block *know_block(self, rs_store *store, uint64_t number) except NULL
     cdef int fetch(self, uint64_t begin, uint64_t size) except -1
     cdef void unmap(self)
     cdef object file(self)

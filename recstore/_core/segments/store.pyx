@@ -59,9 +59,10 @@ cdef class Segment(Owner):
                 check_path(rs_mapping_open(&self.mapping, &self.store, &err), &err, self.path)
             if self.ranges is not None and not FREE_THREADED:
                 present = PyByteArray_AS_STRING(self.ranges.present)
-                check(rs_store_set_present(&self.store, <const uint8_t *>present, &err), &err)
+                check_path(rs_store_set_present(&self.store, <const uint8_t *>present, &err), &err, self.path)
                 if self.is_mapping:
-                    check(rs_store_set_present(&self.mapping.keys, <const uint8_t *>present, &err), &err)
+                    check_path(rs_store_set_present(&self.mapping.keys, <const uint8_t *>present, &err), &err,
+                               self.path)
             self.sample = LiveSample.of(self.records, self.nbytes) if self.strict else None
         except BaseException:
             rs_mapping_close(&self.mapping)
@@ -104,6 +105,28 @@ cdef class Segment(Owner):
             raise_status(err)
         self.fetch(err.offset, err.needed)
         return True
+
+    cdef int find(self, rs_store *store, uint64_t index, rs_record *out) except -1:
+        """As rs_store_find, with fetching."""
+        cdef rs_error err
+        while self.absent(rs_store_find(store, index, out, &err), &err):
+            pass
+        return 0
+
+    cdef int load_block(self, rs_store *store, uint64_t number) except -1:
+        """As rs_store_load_block, with fetching."""
+        cdef rs_error err
+        while self.absent(rs_store_load_block(store, number, &err), &err):
+            pass
+        return 0
+
+    cdef const rs_block *know_block(self, rs_store *store, uint64_t number) except NULL:
+        """As rs_store_know_block, with fetching."""
+        cdef rs_error err
+        cdef const rs_block *block
+        while self.absent(rs_store_know_block(store, number, &block, &err), &err):
+            pass
+        return block
 
     cdef int fetch(self, uint64_t begin, uint64_t size) except -1:
         """Fetches bytes of a segment that is not whole. Lets other threads run."""
@@ -275,11 +298,9 @@ cdef class Segment(Owner):
     def record_bytes(self, int number, uint64_t index):
         """The size of a record in its heap, in bytes."""
         cdef rs_record record
-        cdef rs_error err
         self.store_records(number)
         self.require_open()
-        while self.absent(rs_store_find(self.numbered(number), index, &record, &err), &err):
-            pass
+        self.find(self.numbered(number), index, &record)
         return record.bytes.end - record.bytes.ptr
 
     cpdef int require_open(self) except -1:

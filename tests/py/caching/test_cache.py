@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import enum
 import gc
-import itertools
 import os
 import pickle
 import warnings
@@ -19,13 +18,6 @@ import recstore
 from recstore._core import trust
 from recstore.caching.info import CacheUse
 from recstore.errors import BusyError, ClosedError, EncodeError
-
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def name():
-    return f"cache {os.getpid()} {next(_numbers)}"
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Many values of a cache at once, the state of random generators, strict mode and warnings."""
 
-import itertools
 import os
 import random
 import warnings
@@ -12,13 +11,6 @@ import recstore
 from recstore._core import native
 from recstore.caching import random_state
 from recstore.errors import ClosedError
-
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def name():
-    return f"many {os.getpid()} {next(_numbers)}"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import dataclasses
 import decimal
-import itertools
 import os
 import pathlib
 import random
@@ -21,7 +20,6 @@ import recstore
 from recstore.caching import cache as caching
 from recstore.errors import BusyError, CorruptError, Error, SegmentNotFoundError
 
-_numbers = itertools.count()
 KEYS = [
     "a",
     "",
@@ -36,11 +34,6 @@ KEYS = [
     frozenset({1}),
     *(f"key {n}" for n in range(500)),
 ]
-
-
-@pytest.fixture
-def name():
-    return f"sealed {os.getpid()} {next(_numbers)}"
 
 
 def value(n):

@@ -21,7 +21,7 @@ pytest.importorskip("obstore")
 pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
-BIG = b"R" + os.urandom(2_000_000)  # a "<" would look like a web page
+BIG = s3.BIG
 
 
 def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path):

@@ -44,7 +44,7 @@ def test_a_limit_keeps_the_same_part_of_a_set_over_epochs(tmp_path, monkeypatch)
         assert all(x[50 * made.hashes.index(hash_)] == f"{made.hashes.index(hash_)} 0" * 40 for hash_ in order)
         assert used(tmp_path) <= limit
     lowest = {f"{hash_}.recs" for hash_ in sorted(made.hashes)[:14]}
-    assert missing[0] == 32 and missing[1:] <= [17, 17] and lowest <= set(names(tmp_path, ".recs"))
+    assert missing[0] == 32 and max(missing[1:]) <= 17 and lowest <= set(names(tmp_path, ".recs"))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="reads /proc")
@@ -134,7 +134,7 @@ def test_the_folder_of_a_large_cache_is_not_listed_for_each_file(tmp_path, monke
     scan = into.room._scan
     monkeypatch.setattr(into.room, "_scan", lambda: scans.append(1) or scan())
     for i in range(400):
-        name = f"{hash(str(i)) % 16**10:040x}.recs"
+        name = f"{i * 7919 % 400:040x}.recs"
         with into.new_part(name, 500) as part:
             part.write(bytes(500))
             part.publish()

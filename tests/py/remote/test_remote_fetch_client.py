@@ -187,7 +187,7 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_at_third_sleep)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetch_client._wait_for(waiting_lock, made.options, wait)
+            fetch_client._wait_for(waiting_lock, made.options, wait, group=False)
     waiting_lock.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
     failure = fetch_client._failure(error, {"secret": "other"})

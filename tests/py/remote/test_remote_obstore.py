@@ -1,7 +1,6 @@
 """recstore.remote.obstore_store: a failing S3 server, expired credentials, lost answers."""
 
 import io
-import os
 import pickle
 import sys
 
@@ -16,7 +15,7 @@ pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
 
-BIG = b"R" + os.urandom(2_000_000)  # a "<" would look like a web page
+BIG = s3.BIG
 SHORT = {"patience": 0.3}
 USES = {
     "read": lambda place: place.read("big"), "read_into": lambda place: place.read_into("big", io.BytesIO()),

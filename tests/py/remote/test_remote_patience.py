@@ -24,7 +24,7 @@ pytest.importorskip("obstore")
 pytest.importorskip("moto")
 s3 = pytest.importorskip("s3")
 
-BIG = b"R" + os.urandom(2_000_000)  # a "<" would look like a web page
+BIG = s3.BIG
 WEB_PAGE = "<!doctype html><title>Back soon</title>"
 
 
@@ -64,7 +64,7 @@ def test_more_clients_than_the_store_serves(server, bucket):
 
 
 def test_requests_that_hang(server, tmp_path):
-    server.hang(6, method=None, seconds=3)
+    server.delay(3, times=10**9, every=6)
     limits = {"read_timeout": "500 ms", "timeout": "1500 ms", "patience": "5m"}
     use_everything(server, tmp_path, server.options | limits)
 

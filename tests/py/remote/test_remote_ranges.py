@@ -11,7 +11,7 @@ import pytest
 import shard_sets
 from alike import alike
 from s3_sets import reset_settled_counts
-from waiting import in_child
+from waiting import in_child, together
 
 import recstore
 from recstore._core import native
@@ -149,11 +149,7 @@ def test_threads_and_forked_processes(folder, poisoned):
             if x[i]["id"] != 10 * i:
                 faults.append(i)
 
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together([threading.Thread(target=read, args=(seed,)) for seed in range(6)])
     assert faults == []
     assert in_child(lambda: [x[i]["id"] for i in (6, 4000, 7499)]) == [60, 40_000, 74_990]
 
