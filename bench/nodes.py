@@ -176,8 +176,8 @@ def open_manifest(folder, shards):
     """Writes a manifest and measures opening it and reading a record. Runs in a fresh process."""
     import recstore
     import recstore.remote
-    from recstore.remote import manifest
-    from recstore.remote.choose_storage import storage_of
+    from recstore.remote.places.choose_storage import storage_of
+    from recstore.remote.set import manifest
     from recstore.shm import process_memory
 
     writer = recstore.remote.ShardWriter(folder)

@@ -108,7 +108,7 @@ def _shards(options: argparse.Namespace) -> int:
     """`--shards`: writes a set of shards and returns the exit status."""
     from recstore.building import cores
     from recstore.dataset import object_sizes
-    from recstore.remote import manifest, pool, writer
+    from recstore.remote.set import manifest, pool, writer
 
     for option in ("output", "shared", "keep", "dir"):
         if getattr(options, option) is not None:

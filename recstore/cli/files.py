@@ -82,7 +82,7 @@ def form_by_name(path: str) -> str | None:
 
 
 def _has_manifests(folder: str) -> bool:
-    from recstore.remote import manifest
+    from recstore.remote.set import manifest
 
     return any(map(manifest.number_in, os.listdir(folder)))
 

@@ -126,7 +126,7 @@ def collect(options: argparse.Namespace) -> int:
 
 def _collect_set(options: argparse.Namespace) -> int:
     """`gc URL`"""
-    from recstore.remote import collecting
+    from recstore.remote.set import collecting
 
     if options.dir is not None:
         raise Usage("--dir applies to named stores, not to a set of shards")

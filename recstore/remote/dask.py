@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from recstore.remote import shard_tables
+from recstore.remote.engines import shard_tables
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from recstore.remote.shard_tables import Part
-    from recstore.remote.storage import AnyPath, Columns, Folder, Options
-    from recstore.remote.writer import Entry, ShardWriter
+    from recstore.remote.engines.shard_tables import Part
+    from recstore.remote.places.storage import AnyPath, Columns, Folder, Options
+    from recstore.remote.set.writer import Entry, ShardWriter
 
 __all__ = ["from_shards", "to_shards"]
 
@@ -50,7 +50,7 @@ def to_shards(
     ``commit``.
     """
     dask = _dask()
-    from recstore.remote.writer import ShardWriter
+    from recstore.remote.set.writer import ShardWriter
 
     frames = sys.modules.get("dask.dataframe")
     kinds = (dask.bag.Bag,) if frames is None else (dask.bag.Bag, frames.DataFrame, frames.Series)

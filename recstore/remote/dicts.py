@@ -13,7 +13,8 @@ from operator import le
 from recstore._core import native
 from recstore.containers.dicts import RecordDict
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.remote import key_filters, openers
+from recstore.remote import openers
+from recstore.remote.set import key_filters
 from recstore.shm import registry
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ import os
 
 from recstore._core import native
 from recstore.remote import dicts, openers, tokens
-from recstore.remote.choose_storage import split_number, storage_of
+from recstore.remote.places.choose_storage import split_number, storage_of
 from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from recstore._core.trust import Reader
-    from recstore.remote.storage import AnyPath, Folder, Limits, Options
+    from recstore.remote.places.storage import AnyPath, Folder, Limits, Options
 
 _ALWAYS_CACHED = False  # tests set it to read local folders through the cache
 

@@ -12,17 +12,19 @@ from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
-from recstore.remote import cache as caches
-from recstore.remote import cache_room, fetch_client, key_filters, manifest, names, ranges, tokens
-from recstore.remote.choose_storage import storage_of
-from recstore.remote.storage import MOST_READ, Storage, environment, reread
+from recstore.remote import tokens
+from recstore.remote.cache import cache as caches
+from recstore.remote.cache import cache_room, fetch_client, ranges
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.places.storage import MOST_READ, Storage, environment, reread
+from recstore.remote.set import key_filters, manifest, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
-    from recstore.remote.storage import Listed, Options
+    from recstore.remote.places.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_FETCHED = 1 << 30  # the bytes in memory of a set that is read by ranges, without limit=

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from recstore.remote.storage import AnyPath, Columns, Folder, Options
+    from recstore.remote.places.storage import AnyPath, Columns, Folder, Options
 
 __all__ = ["Datasink", "read"]
 
@@ -75,6 +75,6 @@ def _tasks() -> ModuleType:
         import ray.data  # noqa: F401
     except ImportError:
         raise ImportError('recstore.remote.ray needs Ray: pip install "ray[data]"') from None
-    from recstore.remote import ray_tasks
+    from recstore.remote.engines import ray_tasks
 
     return ray_tasks

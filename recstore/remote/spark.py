@@ -40,6 +40,6 @@ def register(spark: Any) -> None:
         import pyspark.sql.datasource  # noqa: F401
     except ImportError:
         raise ImportError('recstore.remote.spark needs Spark 4: pip install "pyspark>=4"') from None
-    from recstore.remote import spark_tasks
+    from recstore.remote.engines import spark_tasks
 
     spark.dataSource.register(spark_tasks.ShardSource)

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from recstore.remote.storage import Limits, Options
+    from recstore.remote.places.storage import Limits, Options
 
 _CACHED, _LAZY, _PICKLES, _VIEWS, _VERIFIED, _LIMITS, _PRIVATE, _RECORDS = (1 << i for i in range(8))
 _MAGIC = b"recstore options"

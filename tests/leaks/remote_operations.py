@@ -14,8 +14,8 @@ import recstore
 from recstore.remote import Collected, Entry, ShardWriter, gc
 
 
-@operation("recstore.remote", "recstore.remote.writer.ShardWriter", "recstore.remote.writer.Entry",
-           "recstore.remote.collecting", "recstore.remote.collecting.Collected")  # fmt: skip
+@operation("recstore.remote", "recstore.remote.set.writer.ShardWriter", "recstore.remote.set.writer.Entry",
+           "recstore.remote.set.collecting", "recstore.remote.set.collecting.Collected")  # fmt: skip
 def written_sets(folder):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         writer = pickle.loads(pickle.dumps(ShardWriter(place, shard_records=7, dir=place)))

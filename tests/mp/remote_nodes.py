@@ -6,7 +6,7 @@ import random
 from mp.sharers import note
 
 import recstore
-from recstore.remote import cache
+from recstore.remote.cache import cache
 
 
 def open_and_compare(barrier, results, url, options, expected):

@@ -16,7 +16,7 @@ AS_ANOTHER_USER = """
 import os, sys
 import recstore
 from recstore import RecordList, shared
-import recstore.remote.cache_folder
+import recstore.remote.cache.cache_folder
 os.chdir("/")
 if os.geteuid() == 0:
     os.setgroups([])

@@ -5,7 +5,7 @@ import os
 import pathlib
 import signal
 
-from recstore.remote import spark_tasks
+from recstore.remote.engines import spark_tasks
 
 
 class DoomedSource(spark_tasks.ShardSource):

@@ -8,7 +8,7 @@ import shard_sets
 
 import recstore
 import recstore.remote.dask
-from recstore.remote import shard_tables
+from recstore.remote.engines import shard_tables
 
 WHY = "needs the packages of `nox -s real`"
 dask = pytest.importorskip("dask", reason=WHY)

@@ -14,7 +14,7 @@ import pytest
 
 import recstore
 import recstore.remote.ray
-from recstore.remote import shard_tables
+from recstore.remote.engines import shard_tables
 
 ray = pytest.importorskip("ray", reason="needs the packages of `nox -s real`")
 ray_data = pytest.importorskip("ray.data")
@@ -157,7 +157,7 @@ def test_a_write_that_fails_changes_nothing(cluster, tmp_path):
 def doomed_sink(url, notes, **options):
     """A sink that kills the first attempt of task 1 after it uploaded all its shard files, before it reports
     them. Its tasks wait until all nodes take part."""
-    from recstore.remote import ray_tasks
+    from recstore.remote.engines import ray_tasks
 
     class Doomed(ray_tasks.ShardSink):  # in a function, so that it travels by value: no worker can import this module
         def write(self, blocks, ctx):
@@ -197,7 +197,7 @@ def test_a_killed_task_duplicates_nothing(cluster, tmp_path):
 
 
 def test_tensors_with_nulls_and_slices():
-    from recstore.remote import ray_tasks
+    from recstore.remote.engines import ray_tasks
 
     flat = pyarrow.array([[1, 2, 3, 4], None, [5, 6, 7, 8], [9, 10, 11, 12]], pyarrow.list_(pyarrow.int32(), 4))
     tensors = pyarrow.ExtensionArray.from_storage(pyarrow.fixed_shape_tensor(pyarrow.int32(), (2, 2)), flat)

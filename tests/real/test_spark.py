@@ -13,7 +13,7 @@ import shard_sets
 import recstore
 import recstore.remote
 import recstore.remote.spark
-from recstore.remote import shard_tables
+from recstore.remote.engines import shard_tables
 
 pytest.importorskip("pyspark", minversion="4.0", reason="needs the packages of `nox -s real`")
 pytest.importorskip("pyarrow")

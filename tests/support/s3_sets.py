@@ -10,8 +10,8 @@ import s3
 import shard_sets
 from waiting import until
 
-from recstore.remote import cache
-from recstore.remote.choose_storage import storage_of
+from recstore.remote.cache import cache
+from recstore.remote.places.choose_storage import storage_of
 
 PARTS = [shard_sets.records(60, 60 * i) for i in range(6)]
 ALL = [record for part in PARTS for record in part]

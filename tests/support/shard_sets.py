@@ -6,8 +6,8 @@ import pathlib
 import tempfile
 
 import recstore
-from recstore.remote import key_filters, manifest
-from recstore.remote.choose_storage import storage_of
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import key_filters, manifest
 
 
 def records(n, first=0):

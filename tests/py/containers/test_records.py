@@ -276,7 +276,7 @@ def test_with_closes_when_the_body_raises():
 
 
 LIGHTNING = "recstore.monitor.lightning"  # imports torchvision too
-ENGINES = ("recstore.remote.ray_tasks", "recstore.remote.spark_tasks")
+ENGINES = ("recstore.remote.engines.ray_tasks", "recstore.remote.engines.spark_tasks")
 NEEDS_OTHERS = ("recstore.integrations.", LIGHTNING, "recstore.torch", "recstore.cli.loader", *ENGINES)
 
 

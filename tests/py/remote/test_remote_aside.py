@@ -1,4 +1,4 @@
-"""recstore.remote.fetch_client.fork_safe: network operations of a forked process."""
+"""recstore.remote.cache.fetch_client.fork_safe: network operations of a forked process."""
 
 import errno
 import gc
@@ -15,7 +15,8 @@ from full_disk import FullDisk
 from waiting import in_child
 
 import recstore
-from recstore.remote import fetch_client, fetch_process, obstore_store
+from recstore.remote.cache import fetch_client, fetch_process
+from recstore.remote.places import obstore_store
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")

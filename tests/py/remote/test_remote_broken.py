@@ -11,10 +11,10 @@ import waiting
 from s3_sets import ALL, PARTS
 
 import recstore
-from recstore.remote import collecting, manifest
-from recstore.remote.choose_storage import storage_of
-from recstore.remote.shard_tables import parts
-from recstore.remote.writer import ShardWriter
+from recstore.remote.engines.shard_tables import parts
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import collecting, manifest
+from recstore.remote.set.writer import ShardWriter
 
 CONFLICT = "<?xml version='1.0'?><Error><Code>ConditionalRequestConflict</Code><Message>Again.</Message></Error>"
 CANNOT = "<?xml version='1.0'?><Error><Code>NotImplemented</Code><Message>No.</Message></Error>"
@@ -51,7 +51,7 @@ def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
             """
             import multiprocessing, sys
             import recstore
-            from recstore.remote.choose_storage import storage_of
+            from recstore.remote.places.choose_storage import storage_of
 
             def work(url, options):
                 storage_of(url, options).write("a", b"x")
@@ -306,7 +306,7 @@ def test_unknown_options_of_obstore(server):
 
 
 def test_missing_credentials_are_not_called_wrong():
-    from recstore.remote.obstore_store import _explained
+    from recstore.remote.places.obstore_store import _explained
 
     text = "Generic S3 error: Error performing GET http://169.254.169.254/latest: status code: 403 Forbidden"
     assert "no credentials were found" in str(_explained(OSError(text), "read", "s3://bucket/x", None)[0])

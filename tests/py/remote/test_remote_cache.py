@@ -1,4 +1,4 @@
-"""The cache on a machine: recstore.remote.cache and cache_folder."""
+"""The cache on a machine: recstore.remote.cache.cache and cache_folder."""
 
 import errno
 import os
@@ -16,9 +16,11 @@ from waiting import in_child
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, cache_folder, cache_room, fetch_client, fetch_process, key_filters, open_set
-from recstore.remote import names as names_of_files
-from recstore.remote.choose_storage import storage_of
+from recstore.remote import open_set
+from recstore.remote.cache import cache, cache_folder, cache_room, fetch_client, fetch_process
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import key_filters
+from recstore.remote.set import names as names_of_files
 
 # ---- Damage and failures ----
 

@@ -1,4 +1,4 @@
-"""Which files a cache under a limit keeps: recstore.remote.cache_room."""
+"""Which files a cache under a limit keeps: recstore.remote.cache.cache_room."""
 
 import errno
 import os
@@ -16,8 +16,9 @@ from interpreters import unmaps_at_close
 from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
 
 import recstore
-from recstore.remote import cache, cache_room, fetch_process, open_set
-from recstore.remote.choose_storage import storage_of
+from recstore.remote import open_set
+from recstore.remote.cache import cache, cache_room, fetch_process
+from recstore.remote.places.choose_storage import storage_of
 
 
 def sizes(made):
@@ -169,7 +170,7 @@ def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
 
 KILLED_WRITER = """
 import os, signal, sys
-from recstore.remote import cache
+from recstore.remote.cache import cache
 part = cache.Part(cache.Cache(sys.argv[1], limit=20_000), "a" * 40 + ".recs", 15_000)
 os.kill(os.getpid(), signal.SIGKILL)
 """

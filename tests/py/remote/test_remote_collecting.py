@@ -1,4 +1,4 @@
-"""recstore.remote.collecting: gc of sets of shards; `recstore gc URL` and `recstore build --shards`."""
+"""recstore.remote.set.collecting: gc of sets of shards; `recstore gc URL` and `recstore build --shards`."""
 
 import json
 import os
@@ -9,9 +9,9 @@ import pytest
 import recstore
 from recstore.building import saving
 from recstore.cli import main
-from recstore.remote import collecting, manifest
-from recstore.remote.collecting import gc
-from recstore.remote.writer import ShardWriter
+from recstore.remote.set import collecting, manifest
+from recstore.remote.set.collecting import gc
+from recstore.remote.set.writer import ShardWriter
 
 DAY = 86400
 

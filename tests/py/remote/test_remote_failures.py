@@ -1,4 +1,4 @@
-"""recstore.remote.writer and shard_files: races, kills, failing stores and full disks."""
+"""recstore.remote.set.writer and shard_files: races, kills, failing stores and full disks."""
 
 import errno
 import multiprocessing
@@ -14,9 +14,9 @@ import pytest
 from waiting import together
 
 import recstore
-from recstore.remote import collecting, manifest, shard_files
-from recstore.remote.choose_storage import storage_of
-from recstore.remote.writer import ShardWriter
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import collecting, manifest, shard_files
+from recstore.remote.set.writer import ShardWriter
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -66,7 +66,7 @@ def test_concurrent_writers(server, tmp_path, monkeypatch, kind, workers_are):
 
 KILLED_WRITER = """
 import datetime, itertools, sys
-from recstore.remote.writer import ShardWriter
+from recstore.remote.set.writer import ShardWriter
 w = ShardWriter(sys.argv[1], options=eval(sys.argv[2]), shard_records=100, dir=sys.argv[3])
 print("begun", flush=True)
 w.write(itertools.count())

@@ -1,4 +1,4 @@
-"""Fetching processes, and waiting for them: recstore.remote.fetch_process and fetch_client.
+"""Fetching processes, and waiting for them: recstore.remote.cache.fetch_process and fetch_client.
 tests/mp/test_remote_nodes.py tests several processes on a machine."""
 
 import errno
@@ -15,8 +15,8 @@ from waiting import LIMIT_S, in_child, until
 
 import recstore
 from recstore._core import native
-from recstore.remote import cache, fetch_client, fetch_process
-from recstore.remote.choose_storage import storage_of
+from recstore.remote.cache import cache, fetch_client, fetch_process
+from recstore.remote.places.choose_storage import storage_of
 
 # ---- Fetching processes ----
 
@@ -54,7 +54,9 @@ def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
 
 
 def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    code = fetch_client._BOOTSTRAP.replace("main()", "import recstore.remote.fetch_process as f; f.IDLE = 0.0; main()")
+    code = fetch_client._BOOTSTRAP.replace(
+        "main()", "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0; main()"
+    )
     monkeypatch.setattr(fetch_client, "_BOOTSTRAP", code)
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
@@ -65,7 +67,7 @@ def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
 
 def test_the_process_ends_with_its_standard_input(tmp_path):
     """The standard input of a fetching process closes however its parent ends."""
-    command = [sys.executable, "-m", "recstore.remote.fetch_process"]
+    command = [sys.executable, "-m", "recstore.remote.cache.fetch_process"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
     process.stdin.write(fetch_process.pack((1, "list", target, ["manifest-"])))

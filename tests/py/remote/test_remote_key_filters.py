@@ -1,4 +1,4 @@
-"""recstore.remote.key_filters: the key filter and key range of a shard."""
+"""recstore.remote.set.key_filters: the key filter and key range of a shard."""
 
 import hashlib
 import random
@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 import recstore
-from recstore.remote import key_filters
 from recstore.remote.dicts import KeyRanges
+from recstore.remote.set import key_filters
 
 NAN = float("nan")
 

@@ -1,4 +1,4 @@
-"""recstore.remote.manifest: parsing, including malicious bytes, and commits of several writers."""
+"""recstore.remote.set.manifest: parsing, including malicious bytes, and commits of several writers."""
 
 import json
 import multiprocessing
@@ -12,9 +12,10 @@ from interpreters import FREE_THREADED
 from waiting import together
 
 import recstore
-from recstore.remote import folder_store, manifest
-from recstore.remote.choose_storage import storage_of
-from recstore.remote.manifest import Manifest, Shard
+from recstore.remote.places import folder_store
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import manifest
+from recstore.remote.set.manifest import Manifest, Shard
 
 
 def shards(n, kind="list", first=0):

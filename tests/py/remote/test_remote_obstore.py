@@ -1,4 +1,4 @@
-"""recstore.remote.obstore_store: a failing S3 server, expired credentials, lost answers."""
+"""recstore.remote.places.obstore_store: a failing S3 server, expired credentials, lost answers."""
 
 import io
 import pickle
@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import recstore
-from recstore.remote import manifest
-from recstore.remote.choose_storage import storage_of
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import manifest
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")

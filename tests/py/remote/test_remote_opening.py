@@ -16,8 +16,9 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, res
 from waiting import until
 
 import recstore
-from recstore.remote import manifest, openers, tokens
-from recstore.remote.choose_storage import storage_of
+from recstore.remote import openers, tokens
+from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import manifest
 
 # ---- Opening ----
 

@@ -1,4 +1,4 @@
-"""recstore.remote.pool: local processes that write a source as shard files."""
+"""recstore.remote.set.pool: local processes that write a source as shard files."""
 
 import csv
 import functools
@@ -15,8 +15,8 @@ from mp import workers
 from mp.sharers import FORK
 
 import recstore
-from recstore.remote import manifest, pool
-from recstore.remote.writer import ShardWriter
+from recstore.remote.set import manifest, pool
+from recstore.remote.set.writer import ShardWriter
 
 pa = pytest.importorskip("pyarrow")
 

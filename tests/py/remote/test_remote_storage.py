@@ -1,4 +1,4 @@
-"""recstore.remote.choose_storage with folders, an S3 server and fsspec. test_remote_obstore.py tests failures of the
+"""recstore.remote.places.choose_storage with folders, an S3 server and fsspec. test_remote_obstore.py tests failures of the
 server."""
 
 import errno
@@ -17,8 +17,8 @@ from waiting import in_child, together
 
 import recstore
 from recstore.building import saving
-from recstore.remote import choose_storage
-from recstore.remote.choose_storage import storage_of
+from recstore.remote.places import choose_storage
+from recstore.remote.places.choose_storage import storage_of
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")

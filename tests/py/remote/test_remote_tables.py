@@ -1,4 +1,4 @@
-"""Shard files as Arrow tables: recstore.remote.shard_tables without an engine. tests/real tests the engines."""
+"""Shard files as Arrow tables: recstore.remote.engines.shard_tables without an engine. tests/real tests the engines."""
 
 import glob
 import os
@@ -11,7 +11,8 @@ import shard_sets
 
 import recstore.remote
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.remote import folder_store, shard_tables
+from recstore.remote.engines import shard_tables
+from recstore.remote.places import folder_store
 
 pyarrow = pytest.importorskip("pyarrow")
 

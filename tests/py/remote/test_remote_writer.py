@@ -1,4 +1,4 @@
-"""recstore.remote.writer and shard_files: writing, committing and removing shard files with ShardWriter."""
+"""recstore.remote.set.writer and shard_files: writing, committing and removing shard files with ShardWriter."""
 
 import hashlib
 import os
@@ -8,8 +8,8 @@ import pytest
 
 import recstore
 import recstore.remote
-from recstore.remote import manifest, writer
-from recstore.remote.writer import Entry, ShardWriter
+from recstore.remote.set import manifest, writer
+from recstore.remote.set.writer import Entry, ShardWriter
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("obstore")
@@ -74,7 +74,7 @@ def test_rows_of_a_table_never_become_objects(tmp_path, monkeypatch):
         raise AssertionError("a row became an object")
 
     table = pa.Table.from_pylist(rows(2500))
-    monkeypatch.setattr(recstore.remote.shard_files.ShardFiles, "extend", refuse)
+    monkeypatch.setattr(recstore.remote.set.shard_files.ShardFiles, "extend", refuse)
     entry = ShardWriter(tmp_path, shard_records=999).write(table)
     assert [shard.records for shard in entry.shards] == [999, 999, 502]
 

@@ -23,7 +23,7 @@ import time
 from typing import NamedTuple
 
 from recstore._core import native
-from recstore.remote.names import LOCK, OPEN, PART, RECORDS
+from recstore.remote.set.names import LOCK, OPEN, PART, RECORDS
 
 _LEASE = re.compile(r"([0-9a-f]{40})\.(none|[0-9]+)" + re.escape(OPEN))
 _ROOM = "room"

@@ -9,9 +9,9 @@ from recstore.building import build_options
 from recstore.building.source import check_pairs, check_records, source_of
 from recstore.dataset import object_sizes
 from recstore.errors import SegmentNotFoundError
-from recstore.remote import manifest, names, shard_files
-from recstore.remote.choose_storage import whole_set
-from recstore.remote.manifest import Manifest, Shard
+from recstore.remote.places.choose_storage import whole_set
+from recstore.remote.set import manifest, names, shard_files
+from recstore.remote.set.manifest import Manifest, Shard
 from recstore.shm import folders
 from recstore.text import an, counted
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from recstore._types import Arrays, Compression, OnUnsupported
     from recstore.building.source import Source
-    from recstore.remote.storage import AnyPath, Folder, Options
+    from recstore.remote.places.storage import AnyPath, Folder, Options
 
     _Kind = Literal["list", "mapping"]
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from recstore._core import native, trust
 from recstore.dataset import object_sizes
 from recstore.errors import CorruptError
-from recstore.remote import manifest as manifests
-from recstore.remote import names
-from recstore.remote.choose_storage import split_number, storage_of
-from recstore.remote.storage import TRIES
+from recstore.remote.places.choose_storage import split_number, storage_of
+from recstore.remote.places.storage import TRIES
+from recstore.remote.set import manifest as manifests
+from recstore.remote.set import names
 from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.storage import AnyPath, Columns, Folder, Options, Storage
+    from recstore.remote.places.storage import AnyPath, Columns, Folder, Options, Storage
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
@@ -120,7 +120,7 @@ class Part:
         if place.storage.local:
             segment = native.open_path(place.storage.path(self._name), None)
         elif place.cache:
-            from recstore.remote import cache, fetch_process
+            from recstore.remote.cache import cache, fetch_process
 
             into = cache.Cache(place.cache, place.limit)
             segment = into.open_segment(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)

@@ -13,16 +13,16 @@ from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
 
 from recstore.dataset import object_sizes
-from recstore.remote import shard_tables
-from recstore.remote.writer import ShardWriter
+from recstore.remote.engines import shard_tables
+from recstore.remote.set.writer import ShardWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from recstore.remote.storage import AnyPath, Columns, Folder, Options
-    from recstore.remote.writer import Entry
+    from recstore.remote.places.storage import AnyPath, Columns, Folder, Options
+    from recstore.remote.set.writer import Entry
 
 _PICKLED = "ray.data.arrow_pickled_object"  # the extension type of a column of Python objects
 _SHAPED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2", "arrow.fixed_shape_tensor")

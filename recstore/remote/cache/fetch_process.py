@@ -32,8 +32,9 @@ from types import SimpleNamespace
 
 from recstore._core import native
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
-from recstore.remote import cache, key_filters, names
-from recstore.remote.storage import TRIES
+from recstore.remote.cache import cache
+from recstore.remote.places.storage import TRIES
+from recstore.remote.set import key_filters, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any, TypeAlias
 
-    from recstore.remote.storage import Storage
+    from recstore.remote.places.storage import Storage
 
     Target: TypeAlias = tuple[bytes, str | None, int | None]  # the pickled storage, the cache folder, its limit
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 TRIES = 3  # reads of an object whose bytes are damaged
 _PATIENCE = 300.0  # seconds
+FIRST_LOG, LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # the most bytes of a manifest; 1,000,000 shard files need 100 MB

@@ -29,20 +29,21 @@ from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, VersionError
-from recstore.remote import cache_folder, cache_room, names
-from recstore.remote.names import LOCK, OPEN, PART, RECORDS
+from recstore.remote.cache import cache_folder, cache_room
+from recstore.remote.places.storage import FIRST_LOG, LOG_INTERVAL
+from recstore.remote.set import names
+from recstore.remote.set.names import LOCK, OPEN, PART, RECORDS
 from recstore.shm.process_identity import boot_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from recstore.remote.storage import AnyPath, Data, Limits
+    from recstore.remote.places.storage import AnyPath, Data, Limits
 
 _FIRST_DELAY, _LAST_DELAY = 0.002, 0.2
 _TRIES = 20  # attempts to open a file that other processes keep evicting
 _ROOM_WAIT = 60.0  # seconds to wait for room without any progress
-FIRST_LOG, LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
 
 
 class Wait:

@@ -10,15 +10,15 @@ import pyarrow
 from pyspark.sql import datasource
 from pyspark.sql.pandas import types
 
-from recstore.remote import shard_tables
+from recstore.remote.engines import shard_tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from recstore.remote.shard_tables import Part
-    from recstore.remote.writer import Entry, ShardWriter
+    from recstore.remote.engines.shard_tables import Part
+    from recstore.remote.set.writer import Entry, ShardWriter
 
 _STORAGE = "storage."
 _READ_OPTIONS = ("path", "cache", "limit")
@@ -69,7 +69,7 @@ class ShardSource(datasource.DataSource):  # type: ignore[misc]
         return ShardReader(self._parts(), schema, self._is_inferred)
 
     def writer(self, schema: Any, overwrite: bool) -> ShardSink:
-        from recstore.remote.writer import ShardWriter
+        from recstore.remote.set.writer import ShardWriter
 
         own, storage = chosen(self.options, _WRITE_OPTIONS, "writing")
         # Spark runs a task on each core.

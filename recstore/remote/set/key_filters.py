@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from recstore.remote.manifest import Key
+    from recstore.remote.set.manifest import Key
 
 MAGIC = b"RECSKEY\2"
 SEED = 0

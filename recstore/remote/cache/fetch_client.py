@@ -23,8 +23,8 @@ from hashlib import blake2b
 
 from recstore._core import forks, native
 from recstore.errors import RemoteError
-from recstore.remote import cache, fetch_process
-from recstore.remote.storage import append, environment
+from recstore.remote.cache import cache, fetch_process
+from recstore.remote.places.storage import append, environment
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO, Any, NoReturn, TypeAlias, TypeVar
 
-    from recstore.remote.cache import Cache
-    from recstore.remote.storage import File, Storage
+    from recstore.remote.cache.cache import Cache
+    from recstore.remote.places.storage import File, Storage
 
     _Method = TypeVar("_Method", bound=Callable[..., Any])
     _T = TypeVar("_T")
@@ -55,10 +55,10 @@ import sys
 sys.path[:] = {path!r}
 import signal
 signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches all processes of a terminal: the parent decides
-from recstore.remote.fetch_process import main
+from recstore.remote.cache.fetch_process import main
 main()
 """
-_NAME = "recstore.remote.fetch_process"
+_NAME = "recstore.remote.cache.fetch_process"
 
 _living: weakref.WeakSet[Helper] = weakref.WeakSet()
 # Keeps each Popen alive until its Helper drops it: a Popen that is freed earlier warns that its process still runs.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from recstore.remote.writer import Entry, ShardWriter
+    from recstore.remote.set.writer import Entry, ShardWriter
 
 _TASKS = 4  # tasks for each process: more tasks balance the load better, fewer tasks make fewer shard files
 

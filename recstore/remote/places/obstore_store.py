@@ -24,16 +24,15 @@ import weakref
 from importlib.util import find_spec
 
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
-from recstore.remote import cache
-from recstore.remote.fetch_client import fork_safe
-from recstore.remote.storage import Storage, absent, append, patience, without_secrets
+from recstore.remote.cache.fetch_client import fork_safe
+from recstore.remote.places.storage import FIRST_LOG, LOG_INTERVAL, Storage, absent, append, patience, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, TypeVar
 
-    from recstore.remote.storage import Data, File, Listed, Options, Source
+    from recstore.remote.places.storage import Data, File, Listed, Options, Source
 
     _T = TypeVar("_T")
     _Purpose = Literal["get", "put", "parts"]
@@ -265,8 +264,8 @@ class _Wait:
         if left <= 0:
             raise failure
         seconds = now - self.begin
-        if seconds >= cache.FIRST_LOG and now >= self.storage._next_log:
-            self.storage._next_log = now + cache.LOG_INTERVAL
+        if seconds >= FIRST_LOG and now >= self.storage._next_log:
+            self.storage._next_log = now + LOG_INTERVAL
             logging.getLogger("recstore").warning("waiting for the store, %.0f s so far: %s", seconds, failure)
         longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.turn, 10))
         time.sleep(min(left, _random.uniform(0, longest)))

@@ -21,9 +21,9 @@ from recstore.building.destination import explained, new_builder
 from recstore.building.pairs import pairs_in, pairs_of
 from recstore.building.source import append_all, items_of
 from recstore.errors import EncodeError, OutOfSpaceError
-from recstore.remote import key_filters, names
-from recstore.remote.folder_store import PosixStorage
-from recstore.remote.manifest import Shard
+from recstore.remote.places.folder_store import PosixStorage
+from recstore.remote.set import key_filters, names
+from recstore.remote.set.manifest import Shard
 from recstore.shm import registry
 from recstore.sources.table_rows import ArrowRows, exports
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from recstore.building.build_options import Options
     from recstore.building.source import Source
-    from recstore.remote.manifest import Key
-    from recstore.remote.storage import Storage
+    from recstore.remote.places.storage import Storage
+    from recstore.remote.set.manifest import Key
 
 _MOST_AT_ONCE = 1 << 14  # records between two checks of the file size
 _BLOCK = 8 << 20  # raw bytes of a block

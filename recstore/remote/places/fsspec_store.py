@@ -14,15 +14,15 @@ import shutil
 
 from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote.fetch_client import fork_safe
-from recstore.remote.storage import Storage, absent, append, without_secrets
+from recstore.remote.cache.fetch_client import fork_safe
+from recstore.remote.places.storage import Storage, absent, append, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from recstore.remote.storage import Data, File, Listed, Options, Source
+    from recstore.remote.places.storage import Data, File, Listed, Options, Source
 
     _T = TypeVar("_T")
 

@@ -12,16 +12,16 @@ import os
 import re
 
 from recstore.errors import RemoteError, SegmentNotFoundError
-from recstore.remote import manifest
-from recstore.remote.choose_storage import whole_set
-from recstore.remote.names import KEYS, RECORDS
+from recstore.remote.places.choose_storage import whole_set
+from recstore.remote.set import manifest
+from recstore.remote.set.names import KEYS, RECORDS
 from recstore.text import counted, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from recstore.remote.storage import AnyPath, Options, Storage
+    from recstore.remote.places.storage import AnyPath, Options, Storage
 
 __all__ = ["Collected", "gc"]
 

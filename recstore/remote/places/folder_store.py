@@ -15,14 +15,14 @@ import stat
 
 from recstore.building.saving import is_temporary, temporary_beside
 from recstore.errors import Error, OutOfSpaceError, RemoteError, SegmentNotFoundError
-from recstore.remote.storage import Storage, absent, append
+from recstore.remote.places.storage import Storage, absent, append
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO, TypeVar
 
-    from recstore.remote.storage import Data, File, Listed, Source
+    from recstore.remote.places.storage import Data, File, Listed, Source
 
     _T = TypeVar("_T")
 

@@ -28,7 +28,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
-from recstore.remote.storage import MOST_READ, reread
+from recstore.remote.places.storage import MOST_READ, reread
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeAlias
 
-    from recstore.remote.storage import Storage
+    from recstore.remote.places.storage import Storage
 
     Key: TypeAlias = str | int | None
     _Columns: TypeAlias = dict[str, list[Any]]

@@ -16,7 +16,7 @@ from recstore.shm.folders import absolute, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recstore.remote.storage import AnyPath
+    from recstore.remote.places.storage import AnyPath
 
 _SHARED = (
     "9p afs beegfs ceph cifs coda davfs fhgfs fuse glusterfs gpfs gfs2 lustre mmfs ncpfs nfs nfs4 ocfs2 orangefs "

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 
-from recstore.remote.storage import Storage
+from recstore.remote.places.storage import Storage
 from recstore.shm import folders
 from recstore.text import an
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from recstore.remote.storage import AnyPath, Options
+    from recstore.remote.places.storage import AnyPath, Options
 
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
 _NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
@@ -46,17 +46,17 @@ def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
         raise TypeError(f"options must be a dict of arguments of obstore or fsspec, not {an(type(options).__name__)}")
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() == "file":
-        from recstore.remote import folder_store
+        from recstore.remote.places import folder_store
 
         if options:
             raise ValueError(f"options are for object stores, and {text!r} is a folder: leave them out")
         return folder_store.PosixStorage(_folder(text, scheme))
     text = _checked(text, scheme)
     if scheme[1].lower() in OBJECT_STORES:
-        from recstore.remote import obstore_store
+        from recstore.remote.places import obstore_store
 
         return obstore_store.ObjectStorage(text, options)
-    from recstore.remote import fsspec_store
+    from recstore.remote.places import fsspec_store
 
     return fsspec_store.FsspecStorage(text, options)
 

@@ -1,0 +1,1 @@
+"""What Ray, Spark and Dask run to write and read sets of shards."""
