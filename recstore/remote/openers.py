@@ -16,6 +16,7 @@ from recstore.remote import tokens
 from recstore.remote.cache import cache as caches
 from recstore.remote.cache import cache_room, fetch_client, ranges
 from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.places.helper import HELPER
 from recstore.remote.places.storage import MOST_READ, Storage, environment, reread
 from recstore.remote.set import key_filters, manifest, names
 
@@ -120,7 +121,7 @@ def _manifest(
 
 
 class _ClientStorage(Storage):
-    """Reads manifests through the fetching process."""
+    """Reads manifests through the helper process."""
 
     def __init__(self, client: fetch_client.Client) -> None:
         super().__init__(client.storage.url)
@@ -221,10 +222,10 @@ class Opener:
         """Marks the set as open in the cache. Called when its shards are first mapped, also after `close`."""
 
     def close(self) -> None:
-        """Ends the fetching process, if there is one. It starts again when needed. Marks the set as closed."""
+        """Ends the use of the helper process. Marks the set as closed."""
 
     def pause(self) -> None:
-        """Ends the fetching process unless the set is lazy."""
+        """Ends the use of the helper process unless the set is lazy."""
 
     def check_window(self, numbers: Iterable[int]) -> None:
         """Warns if shard files that are read at the same time exceed the limit of the cache."""
@@ -241,7 +242,7 @@ class Opener:
 
 
 class CachedOpener(Opener):
-    """Fetches shard files into the cache on this machine and maps them. A forked child has its own fetching process."""
+    """Fetches shard files into the cache on this machine and maps them."""
 
     def __init__(
         self,
@@ -266,7 +267,7 @@ class CachedOpener(Opener):
         return self.cache.open_segment(*self._pair(i), self._fetch, self.reading.limits, full)
 
     def _fetch(self, name: str, nbytes: int | None, *max_bytes: int) -> None:
-        if not self.client.running:  # waiting for another process needs no fetching process
+        if not HELPER.running:  # waiting for another process needs no helper process
             wait = caches.Wait(self.storage.of(name))
             while self.cache.is_being_fetched(name):
                 wait.pause()
@@ -452,7 +453,7 @@ class RangesOpener(Opener):
 
 
 class SetShards(native.MappedShards):
-    """The native.MappedShards of a set. Closing it also ends the fetching process of a lazy set."""
+    """The native.MappedShards of a set. Closing it also ends the use of the helper process."""
 
     def close(self) -> None:
         """Closes the set and its open segments. Raises BusyError, without closing anything, while arrays over a segment

@@ -44,6 +44,8 @@ TOP_MODULES = {
 }
 # The modules of containers/ in their order: each may import only earlier ones.
 CONTAINERS = "base columns exports field_names views records opening dicts fields grouping node_sizes info"
+# The folders of remote/ in their order: each may import itself and earlier ones. The modules directly in remote/ are last.
+REMOTE = "places set cache engines"
 # {(module, later module): reason} of the imports inside functions that lead to a later room, to a later module of
 # containers/, or back to a module that imports this one. Allow them only for methods that delegate and are rarely
 # called.
@@ -133,6 +135,12 @@ def may_import(module, other):
     if room == other_room == "containers" and module.startswith("containers."):
         order = [f"containers.{name}" for name in CONTAINERS.split()]
         return other in order and order.index(other) < order.index(module)
+    if room == other_room == "remote":
+        folders = ["remote." + name for name in REMOTE.split()]
+        ranks = [
+            folders.index(folder) if (folder := name.rpartition(".")[0]) in folders else 99 for name in (module, other)
+        ]
+        return ranks[1] <= ranks[0]
     return room == other_room or rank[other_room] < rank[room]
 
 

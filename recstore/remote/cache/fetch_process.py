@@ -1,5 +1,5 @@
-"""The fetching process, which fetch_client.py starts. It is always freshly executed, so its network clients never
-cross a fork.
+"""The program of the helper process, which places/helper.py starts. The process is always freshly executed, so its
+network clients never cross a fork.
 
 It reads requests from standard input and writes answers to standard output. Each message is a pickle after its size in
 eight bytes. Both ends belong to one program and one user. A request is `(number, method, (storage, cache folder,
@@ -33,6 +33,7 @@ from types import SimpleNamespace
 from recstore._core import native
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
 from recstore.remote.cache import cache
+from recstore.remote.places.helper import LOG, PIECE, Messages, pack
 from recstore.remote.places.storage import TRIES
 from recstore.remote.set import key_filters, names
 
@@ -40,15 +41,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
-    from typing import Any, TypeAlias
+    from typing import Any
 
+    from recstore.remote.places.helper import Target
     from recstore.remote.places.storage import Storage
-
-    Target: TypeAlias = tuple[bytes, str | None, int | None]  # the pickled storage, the cache folder, its limit
 
 THREADS = 8
 IDLE = 20.0  # seconds
-PIECE, LOG = "piece", "log"
 
 
 # ---- One object ----
@@ -159,8 +158,8 @@ class Server:
                 self._put(_Job(_Batch(number, 1), self._call, number, method, target[0], arguments))
                 return
             [pairs] = arguments
-            if not pairs and number is not None:
-                self._answer(number, None, None)
+            if not pairs and number is not None:  # a full pipe must not stop the thread that reads requests
+                self._request_pool.submit(self._answer, number, None, None)
             batch = _Batch(number, len(pairs))
             for pair in pairs:
                 self._take_object(batch, (target, *pair), method == "hint")
@@ -250,28 +249,6 @@ def portable(error: BaseException) -> BaseException:
 
 
 # ---- The process ----
-
-
-def pack(message: object) -> bytes:
-    packed = pickle.dumps(message, 5)
-    return len(packed).to_bytes(8, "little") + packed
-
-
-class Messages:
-    """Splits the bytes of a pipe into messages."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def add(self, data: bytes) -> list[Any]:
-        """Adds bytes, and returns the messages that they complete."""
-        self.data += data
-        out = []
-        while len(self.data) >= 8 and len(self.data) >= (end := 8 + int.from_bytes(self.data[:8], "little")):
-            packed = self.data[8:end]
-            del self.data[:end]
-            out.append(pickle.loads(packed))
-        return out
 
 
 def main() -> None:

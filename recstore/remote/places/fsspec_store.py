@@ -14,7 +14,7 @@ import shutil
 
 from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
-from recstore.remote.cache.fetch_client import fork_safe
+from recstore.remote.places.helper import fork_safe
 from recstore.remote.places.storage import Storage, absent, append, without_secrets
 
 TYPE_CHECKING = False

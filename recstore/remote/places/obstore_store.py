@@ -24,7 +24,7 @@ import weakref
 from importlib.util import find_spec
 
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
-from recstore.remote.cache.fetch_client import fork_safe
+from recstore.remote.places.helper import fork_safe
 from recstore.remote.places.storage import FIRST_LOG, LOG_INTERVAL, Storage, absent, append, patience, without_secrets
 
 TYPE_CHECKING = False

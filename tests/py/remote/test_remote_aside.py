@@ -1,4 +1,4 @@
-"""recstore.remote.cache.fetch_client.fork_safe: network operations of a forked process."""
+"""recstore.remote.places.helper.fork_safe: network operations of a forked process."""
 
 import errno
 import gc
@@ -15,8 +15,8 @@ from full_disk import FullDisk
 from waiting import in_child
 
 import recstore
-from recstore.remote.cache import fetch_client, fetch_process
-from recstore.remote.places import obstore_store
+from recstore.remote.places import helper, obstore_store
+from recstore.remote.places.helper import HELPER
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -42,20 +42,13 @@ def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path
         except recstore.errors.SegmentNotFoundError as error:
             missing = error.filename
         names = sorted(name for name, *_ in bucket.list())
-        return (
-            created,
-            sizes,
-            missing,
-            names,
-            bucket.read("b"),
-            fetch_client.forked_helper() is fetch_client.forked_helper(),
-        )
+        return created, sizes, missing, names, bucket.read("b"), HELPER.running
 
-    created, sizes, missing, names, read, same = in_child(work)
+    created, sizes, missing, names, read, running = in_child(work)
     assert created == (True, False) and sizes == (len(BIG), None) and missing == bucket.of("none")
-    assert names == ["b", "big", "m"] and read == b"of a file" and same
+    assert names == ["b", "big", "m"] and read == b"of a file" and running
     assert (tmp_path / "copy").read_bytes() == BIG
-    assert bucket.read("m") == b"1" and fetch_client.forked_helper() is None
+    assert bucket.read("m") == b"1" and not HELPER.running
 
 
 def test_a_forked_process_releases_no_client_of_its_parent():
@@ -100,29 +93,48 @@ def test_the_fetching_process_of_a_forked_process_is_killed(server, bucket):
     bucket.write("big", BIG)
 
     def work():
-        helper = fetch_client.forked_helper()
         bucket.size("big")
-        pid, send = helper._process.pid, helper._send
+        pid, send = HELPER._process.pid, HELPER._send
 
         def send_to_killed(process, message):
-            helper._send = send
+            HELPER._send = send
             process.kill()
             process.wait()
             send(process, message)
 
-        helper._send = send_to_killed
+        HELPER._send = send_to_killed
         try:
             bucket.size("big")
         except recstore.errors.RemoteError as error:
-            return str(error), bucket.size("big"), fetch_client.forked_helper()._process.pid != pid
+            return str(error), bucket.size("big"), HELPER._process.pid != pid
 
     message, size, restarted = in_child(work)
     assert "ended" in message and size == len(BIG) and restarted
 
 
+def test_an_object_is_not_read_twice_into_a_file(server, bucket):
+    """Another thread may end the process in the middle, and the file has the first pieces."""
+    bucket.write("big", BIG)
+
+    class File:
+        content = b""
+
+        def write(self, data):
+            self.content += data
+            HELPER._drop()
+
+    def work():
+        file = File()
+        with pytest.raises(recstore.errors.RemoteError, match="ended"):
+            bucket.read_into("big", file)
+        return BIG.startswith(file.content), bucket.size("big")
+
+    assert in_child(work) == (True, len(BIG))
+
+
 def test_the_fetching_process_ends_with_its_parent(server, bucket):
     bucket.write("big", BIG)
-    pid = in_child(lambda: (bucket.size("big"), fetch_client.forked_helper()._process.pid)[1])
+    pid = in_child(lambda: (bucket.size("big"), HELPER._process.pid)[1])
     assert ends(pid)
 
 
@@ -173,7 +185,7 @@ def test_an_answer_that_cannot_be_decoded(server, bucket):
     def work():
         bucket.size("big")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fetch_process.pickle, "loads", refuse)
+            patch.setattr(helper.pickle, "loads", refuse)
             with pytest.raises(ValueError, match="no pickle"):
                 bucket.size("none")
         return bucket.size("big")
@@ -186,16 +198,15 @@ def test_a_child_of_a_forked_process_has_its_own_fetching_process(server, bucket
 
     def work():
         bucket.size("big")
-        helper = fetch_client.forked_helper()
-        pid, pipes = helper._process.pid, [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
+        pid, pipes = HELPER._process.pid, [HELPER._process.stdin.fileno(), HELPER._process.stdout.fileno()]
         pipe_links = [os.readlink(f"/proc/self/fd/{fd}") for fd in pipes]
 
         def inner():
             open_links = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)}
-            return open_links.isdisjoint(pipe_links), bucket.size("big"), fetch_client.forked_helper()._process.pid
+            return open_links.isdisjoint(pipe_links), bucket.size("big"), HELPER._process.pid
 
         apart, size, other = in_child(inner)
-        return apart, size, other != pid, bucket.size("big"), helper._process.pid == pid
+        return apart, size, other != pid, bucket.size("big"), HELPER._process.pid == pid
 
     assert in_child(work) == (True, len(BIG), True, len(BIG), True)
 
@@ -212,11 +223,11 @@ def test_the_fetching_process_ends_with_a_killed_parent_whose_children_live(serv
     worker = os.fork()
     if worker == 0:
         bucket.size("big")
-        pid = fetch_client.forked_helper()._process.pid
+        pid = HELPER._process.pid
         # Another program does not run our at-fork function.
         fds = [
-            fetch_client.forked_helper()._process.stdin.fileno(),
-            fetch_client.forked_helper()._process.stdout.fileno(),
+            HELPER._process.stdin.fileno(),
+            HELPER._process.stdout.fileno(),
         ]
         subprocess.Popen([sys.executable, "-c", f"import os; os.read({stay}, 1)"], pass_fds=[*fds, stay])
         os.write(writing, str(pid).encode())

@@ -16,30 +16,38 @@ from waiting import LIMIT_S, in_child, until
 import recstore
 from recstore._core import native
 from recstore.remote.cache import cache, fetch_client, fetch_process
+from recstore.remote.places import helper
 from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.places.helper import HELPER
 
 # ---- Fetching processes ----
 
 
-def process_of(x):
-    return x.selection.shards.opener.client._process
+def test_one_process_serves_all_sets_and_ends_after_the_last(made, tmp_path):
+    def work():
+        x = recstore.open(made.at, cache=tmp_path / "a", options=made.options)
+        after_opening = HELPER.running
+        lazy = [recstore.open(made.at, cache=tmp_path / name, lazy=True, options=made.options) for name in "bc"]
+        assert x[0] == lazy[0][0] == ALL[0]
+        process = HELPER._process
+        lazy[0].close()
+        assert lazy[1][0] == ALL[0] and HELPER._process is process
+        lazy[1].close()
+        return after_opening, HELPER.running, process.returncode
 
-
-def test_the_process_ends_after_opening(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert process_of(x) is None and x[0] == ALL[0]
+    assert in_child(work) == (False, False, 0)
 
 
 def test_a_killed_process_is_replaced(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    killed = process_of(x)
+    killed = HELPER._process
     killed.kill()
-    assert x[70] == ALL[70] and process_of(x).pid != killed.pid
+    assert x[70] == ALL[70] and HELPER._process.pid != killed.pid
     made.delay(0.5, match=made.made.hashes[2])
     x.selection.shards.opener.fetch_ahead([2])
     until(lambda: names(tmp_path, cache.PART))
-    process_of(x).kill()
+    HELPER._process.kill()
     assert x[130] == ALL[130]
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL and nothing_half_made(tmp_path)
 
@@ -47,22 +55,20 @@ def test_a_killed_process_is_replaced(made, tmp_path):
 def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     x.selection.shards.opener.client.close()
-    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
+    monkeypatch.setattr(helper, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
     pytest.raises(recstore.errors.RemoteError, lambda: x[0]).match("3 times, last with status -9.*memory")
     monkeypatch.undo()
     assert x[0] == ALL[0]
 
 
 def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    code = fetch_client._BOOTSTRAP.replace(
-        "main()", "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0; main()"
-    )
-    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", code)
+    code = helper._BOOTSTRAP.replace("main()", "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0; main()")
+    monkeypatch.setattr(helper, "_BOOTSTRAP", code)
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    first = process_of(x)
+    first = HELPER._process
     assert first.wait(LIMIT_S) == 0
-    assert x[70] == ALL[70] and process_of(x) is not first
+    assert x[70] == ALL[70] and HELPER._process is not first
 
 
 def test_the_process_ends_with_its_standard_input(tmp_path):
@@ -70,7 +76,7 @@ def test_the_process_ends_with_its_standard_input(tmp_path):
     command = [sys.executable, "-m", "recstore.remote.cache.fetch_process"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
-    process.stdin.write(fetch_process.pack((1, "list", target, ["manifest-"])))
+    process.stdin.write(helper.pack((1, "list", target, ["manifest-"])))
     process.stdin.flush()
     size = int.from_bytes(process.stdout.read(8), "little")
     assert pickle.loads(process.stdout.read(size)) == (1, None, [])
@@ -107,8 +113,8 @@ def test_errors_are_sent_unchanged():
 
 
 def test_messages_that_arrive_in_pieces():
-    data = fetch_process.pack((1, "a")) + fetch_process.pack((2, "b" * 300))
-    messages = fetch_process.Messages()
+    data = helper.pack((1, "a")) + helper.pack((2, "b" * 300))
+    messages = helper.Messages()
     received = [message for at in range(0, len(data), 7) for message in messages.add(data[at : at + 7])]
     assert received == [(1, "a"), (2, "b" * 300)]
 
@@ -117,17 +123,17 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
     """A thread may return from reading the pipe of a process after another process has replaced it."""
     client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
     assert len(client.ask("list", "manifest-")) == 1
-    read = fetch_client._read
+    read = helper._read
 
     def late(pipe):
         """Returns the late answer of a process that has been replaced."""
-        monkeypatch.setattr(fetch_client, "_read", read)
-        with client._changed:
-            client._drop()
-            client._started()
-        return fetch_process.pack((2, None, "of the ended process"))[:-3]
+        monkeypatch.setattr(helper, "_read", read)
+        with HELPER._changed:
+            HELPER._drop()
+            HELPER._started(client)
+        return helper.pack((HELPER._number, None, "of the ended process"))[:-3]
 
-    monkeypatch.setattr(fetch_client, "_read", late)
+    monkeypatch.setattr(helper, "_read", late)
     assert len(client.ask("list", "manifest-")) == 1
     assert len(client.ask("list", "manifest-")) == 1
     client.close()
@@ -137,7 +143,7 @@ def test_an_interrupted_half_sent_request(made, tmp_path):
     """The process has to end, because it would take the next request for the rest of this one."""
     client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
     assert len(client.ask("list", "manifest-")) == 1
-    process = client._process
+    process = HELPER._process
 
     class Pipe:
         def __init__(self, pipe):
@@ -271,10 +277,10 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
 def test_the_process_ends_with_a_closed_lazy_set(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    process = process_of(x)
+    process = HELPER._process
     assert process.poll() is None
     x.close()
-    assert process_of(x) is None and process.returncode == 0
+    assert HELPER._process is None and process.returncode == 0
 
 
 # ---- Forks ----
@@ -283,10 +289,10 @@ def test_the_process_ends_with_a_closed_lazy_set(made, tmp_path):
 def test_a_forked_child_has_its_own_process(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    parent_pid = process_of(x).pid
-    record, child_pid = in_child(lambda: (x[70], process_of(x).pid))
+    parent_pid = HELPER._process.pid
+    record, child_pid = in_child(lambda: (x[70], HELPER._process.pid))
     assert record == ALL[70] and child_pid != parent_pid
-    assert x[130] == ALL[130] and process_of(x).pid == parent_pid
+    assert x[130] == ALL[130] and HELPER._process.pid == parent_pid
     has_sent(made, 3)
 
 
@@ -294,7 +300,7 @@ def test_a_forked_child_does_not_keep_the_parents_process_alive(made, tmp_path):
     """The child has closed the pipes of the process."""
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
-    process, (reading, writing) = process_of(x), os.pipe()
+    process, (reading, writing) = HELPER._process, os.pipe()
     pid = os.fork()
     if not pid:
         os.close(writing)

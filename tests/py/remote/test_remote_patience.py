@@ -16,8 +16,7 @@ from s3_sets import ALL, PARTS
 from waiting import together, until
 
 import recstore
-from recstore.remote.cache import fetch_client
-from recstore.remote.places import obstore_store
+from recstore.remote.places import helper, obstore_store
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest
 from recstore.remote.set.writer import ShardWriter
@@ -284,10 +283,10 @@ def test_an_unknown_host_is_only_waited_for_after_an_answer(server, bucket):
 
 
 def test_the_fetching_process_logs_in_its_parent(made, tmp_path, monkeypatch, caplog):
-    code = fetch_client._BOOTSTRAP.replace(
+    code = helper._BOOTSTRAP.replace(
         "main()", "import recstore.remote.places.obstore_store as o; o.FIRST_LOG = 0.0; main()"
     )
-    monkeypatch.setattr(fetch_client, "_BOOTSTRAP", code)
+    monkeypatch.setattr(helper, "_BOOTSTRAP", code)
     made.refuse(3, match="list-type")
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     (record,) = caplog.records
