@@ -73,6 +73,13 @@ def _parser() -> argparse.ArgumentParser:
     build.add(commands)
     cat.add(commands)
     _add_stores(commands)
+    about = "what processes have fetched into a cache of shards, found there and waited for"
+    description = "Prints the counters of a cache since its folder was created."
+    counters = commands.add_parser("counters", help=about, description=description)
+    counters.add_argument("caches", metavar="CACHE", nargs="*", help="the folder of a cache (default: RECSTORE_CACHE)")
+    counters.add_argument("--json", action="store_true", help="print JSON")
+    counters.add_argument("--prometheus", action="store_true", help="print Prometheus' text format")
+    counters.set_defaults(run=_counters)
     doctor = _add_command(
         commands,
         "doctor",
@@ -180,6 +187,12 @@ def _demo(options: argparse.Namespace) -> int:
     kind = next((kind for kind in sources.KINDS if getattr(options, kind)), None)
     path = getattr(options, kind) if kind else None
     return demo.run(kind, path, options.records, options.workers)
+
+
+def _counters(options: argparse.Namespace) -> int:
+    from recstore.cli import counters
+
+    return counters.run(options)
 
 
 def _doctor(options: argparse.Namespace) -> int:

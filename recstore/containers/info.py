@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from recstore.containers.dicts import RecordDict
+    from recstore.remote.cache.counters import Counters
 
 __all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
@@ -163,6 +164,7 @@ class ViewInfo:
         stores: the StoreInfos of the distinct stores, and of the open shards.
         shards: the number of shards in all sets.
         sets: a `(URL, manifest number)` for each set; `URL@NUMBER` opens the same manifest again.
+        counters: `(path, recstore.remote.Counters)` of each cache; the URL for ``lazy="records"``.
     """
 
     records: int
@@ -170,6 +172,7 @@ class ViewInfo:
     stores: tuple[StoreInfo, ...]
     shards: int = 0
     sets: tuple[tuple[str, int], ...] = ()
+    counters: tuple[tuple[str, Counters], ...] = ()
 
     def __str__(self) -> str:
         stores, shown = counted(len(self.stores), "store"), self.stores
@@ -178,6 +181,7 @@ class ViewInfo:
             shown = self.stores[:1]  # the shards of a set are similar
         lines = [f"{counted(self.records, 'record')} of {stores}, {self.nbytes:,} bytes"]
         lines.extend(f"manifest {number:,} of {url}" for url, number in self.sets)
+        lines.extend(f"{place}: {counters}" for place, counters in self.counters)
         lines.extend(map(str, shown))
         if len(shown) < len(self.stores):
             lines.append(f"and {counted(len(self.stores) - 1, 'more', 'more')}, which .stores has")
@@ -200,7 +204,13 @@ def describe_view(
     stores = tuple(describe(segment, segment.records, fields=fields, pages=pages) for segment in segments)
     origins = [getattr(shards.opener, "where", None) for shards in sets]
     manifests = tuple(dict.fromkeys(origin for origin in origins if origin is not None))
-    return ViewInfo(records=records, nbytes=nbytes, stores=stores, shards=sum(map(len, sets)), sets=manifests)
+    return ViewInfo(records, nbytes, stores, sum(map(len, sets)), manifests, counters_of(sets))
+
+
+def counters_of(sets: Iterable[native.Shards]) -> tuple[tuple[str, Counters], ...]:
+    """`(path, Counters)` of each cache of these sets."""
+    openers = (shards.opener for shards in sets if hasattr(shards.opener, "counters"))
+    return tuple(dict(filter(None, (opener.counters() for opener in openers))).items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,6 +224,7 @@ class MappingInfo:
         factory: the default factory, or None.
         segments: a StoreInfo of the values in each segment.
         keys: a StoreInfo of the keys in each segment.
+        counters: as of ViewInfo.
     """
 
     records: int
@@ -222,6 +233,7 @@ class MappingInfo:
     factory: type | None
     segments: tuple[StoreInfo, ...]
     keys: tuple[StoreInfo, ...]
+    counters: tuple[tuple[str, Counters], ...] = ()
 
     @property
     def sections(self) -> dict[str, int]:
@@ -240,6 +252,7 @@ class MappingInfo:
         lines = [f"{entries}, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
         if self.factory is not None:
             lines.append(f"a missing key gives {self.factory.__name__}()")
+        lines.extend(f"{place}: {counters}" for place, counters in self.counters)
         for label, infos in (("keys", self.keys), ("values", self.segments)):
             for part in infos:
                 lines.append(f"{label}:")
@@ -268,6 +281,7 @@ def describe_mapping(mapping: RecordDict[Any, Any], fields: bool) -> MappingInfo
         factory=mapping.factory,
         segments=values,
         keys=keys,
+        counters=counters_of(mapping._values.sets),
     )
 
 

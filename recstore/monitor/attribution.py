@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH = re.compile(r"/dev/shm/torch_\d|/memfd:torch|/memfd:pym|/dev/shm/pym-")
 _CACHE = re.compile(r".*/recs1-[a-z2-7]{10}-[a-z2-7]{8}\.cache( \(deleted\))?$")  # see shm.named_segments
+_SHARD = re.compile(r"(/.*)/recstore/[0-9a-f]{40}\.recs( \(deleted\))?$")  # see remote/cache/cache.py
 _STORE = re.compile(r"/memfd:recstore\b|/dev/shm/recs1-")
 _LIBRARY = re.compile(r"\.so(\.[\d.]+)?$")
 _NAMELESS = re.compile(r"/dev/shm/#\d")  # the process that created a file still shows this path after naming it
@@ -78,6 +79,7 @@ class Names:
         self._names: dict[Key, str] = {}
         self._tries: dict[Key, int] = {}
         self._saved: dict[Key, bool] = {}
+        self.shard_caches: set[str] = set()  # the paths of caches whose shard files processes have mapped
 
     def classify(
         self, key: Key, path: str, pid: int | None = None, number: str | None = None, pinned: bool = False
@@ -104,10 +106,14 @@ class Names:
         return f"{name} ({key[1]})" if name in self._names.values() else name
 
     def is_saved_store(self, key: Key, path: str) -> bool:
-        """Whether a mapped file is a saved store. Its name is the file name."""
+        """Whether a mapped file is a saved store. Its name is the file name; all shard files of a cache have one."""
         if key not in self._saved:
-            self._saved[key] = path.endswith(".recs") or _content(path) == "store"
-            if self._saved[key]:
+            shard = _SHARD.match(path)
+            self._saved[key] = path.endswith(".recs") or shard is not None or _content(path) == "store"
+            if shard is not None:
+                self.shard_caches.add(shard[1])
+                self._names[key] = f"shards in {shard[1]}"
+            elif self._saved[key]:
                 self._names[key] = self._unique(os.path.basename(path), key)
         return self._saved[key]
 

@@ -99,6 +99,7 @@ def _is_sample(entry: Entry) -> bool:
         and all(map(_is_process, processes))
         and (entry.setdefault("named", None) is None or _is_named(entry["named"]))
         and _is_cgroup(entry.setdefault("cgroup", None))
+        and (entry.get("shards") is None or _are_counters(entry["shards"]))
     )
 
 
@@ -120,6 +121,12 @@ def _is_named(value: object) -> bool:
     stores = value["stores"].values()
     rest = (size for name, size in value.items() if name != "stores")
     return None not in stores and all(map(_is_size, stores)) and all(map(_is_size, rest))
+
+
+def _are_counters(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(counters, dict) and all(map(_is_size, counters.values())) for counters in value.values()
+    )
 
 
 _KINDS = {

@@ -15,6 +15,7 @@ import time
 from recstore.monitor import attribution, cgroup, labels
 from recstore.monitor.entries import FIGURES
 from recstore.monitor.processes import Proc, Tree, mappings_of, rollup_of
+from recstore.remote.cache import counters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Sampler:
         self._rollup = self.proc.has(root, "smaps_rollup")
         self._smaps = self.proc.has(root, "smaps")
         self._said_denied = False
+        self._first_counters: dict[str, dict[str, int]] = {}  # of each cache of shards, by its path
         self._seen: int | None = None  # the use of the cgroup in the last sample
         self._hurried = False
         self.level = cgroup.tightest(cgroup.levels(self.text, root, cgroup.mounts(self.text)))
@@ -205,7 +207,15 @@ class Sampler:
             "named": named,
             "cgroup": self.cgroup_now(),
         }
+        if self.names.shard_caches:
+            entry["shards"] = {path: self._counters(path) for path in sorted(self.names.shard_caches)}
         return entry, events
+
+    def _counters(self, path: str) -> dict[str, int]:
+        """The counters of a cache of shards since the monitor found it."""
+        counts = vars(counters.read(os.path.join(path, "recstore")))
+        first = self._first_counters.setdefault(path, counts)
+        return {name: max(0, count - first[name]) for name, count in counts.items()}
 
     def _read_cheap(self, t: float) -> list[Member]:
         """Read the RSS of each member. Returns the readable members."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from recstore.remote.cache import counters
 from recstore.text import counted, safe_text, size_text, table
 
 TYPE_CHECKING = False
@@ -53,7 +54,7 @@ def live_lines(entry: Entry, start: Entry, width: int, most: int) -> list[tuple[
     rows = fitted(rows, width)
     lines = table(rows, "<" + ">" * (len(rows[0]) - 1)).split("\n")
     styles = ["bold", *[""] * (len(lines) - 2), "bold"]
-    below = [("", _place_line(entry)), *_limit_line(entry, start)]
+    below = [("", _place_line(entry)), *_limit_line(entry, start), *[("", line) for line in _shard_lines(entry)]]
     styled = [*zip(styles, lines), *below]
     return [(style, _cut(line, width)) for style, line in styled[:most]]
 
@@ -95,6 +96,11 @@ def places(named: dict[str, Any], most: int = 3) -> str:
         parts.append((sum(named["stores"].values()), f"stores ({largest}{more})"))
     parts.sort(key=lambda pair: -pair[0])
     return ", ".join(f"{name} {size_text(size)}" for size, name in parts) or "nothing is known"
+
+
+def _shard_lines(entry: Entry) -> list[str]:
+    shards = (entry.get("shards") or {}).items()
+    return [safe_text(f"shards in {path}: {counters.of(values)}") for path, values in shards]
 
 
 def _limit_line(entry: Entry, start: Entry) -> list[tuple[str, str]]:
@@ -222,7 +228,7 @@ def summary(run: Run, width: int = 100, most: int = 20) -> str:
     text = table(fitted(rows, width, 24), "<>>>><")
     if len(order) > most:
         text += f"\n... {len(order) - most:,} more processes"
-    return f"{text}\n{fill(_peak(run), width)}"
+    return "\n".join([text, fill(_peak(run), width), *_shard_lines(run.samples[-1])])
 
 
 def fill(text: str, width: int) -> str:

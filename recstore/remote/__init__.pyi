@@ -1,8 +1,9 @@
 """Types of sets of shards."""
 
+from recstore.remote.cache.counters import Counters as Counters
 from recstore.remote.set.collecting import Collected as Collected
 from recstore.remote.set.collecting import gc as gc
 from recstore.remote.set.writer import Entry as Entry
 from recstore.remote.set.writer import ShardWriter as ShardWriter
 
-__all__ = ["Collected", "Entry", "ShardWriter", "gc"]
+__all__ = ["Collected", "Counters", "Entry", "ShardWriter", "gc"]

@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 import re
+import time
 import weakref
 from hashlib import blake2b
 
@@ -14,7 +15,7 @@ from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import tokens
 from recstore.remote.cache import cache as caches
-from recstore.remote.cache import cache_room, fetch_client, ranges
+from recstore.remote.cache import cache_room, counters, fetch_client, ranges
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.helper import HELPER
 from recstore.remote.places.storage import MOST_READ, Storage, environment, reread
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
+    from recstore.remote.cache.counters import Counters
     from recstore.remote.places.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
@@ -221,6 +223,10 @@ class Opener:
     def open(self) -> None:
         """Marks the set as open in the cache. Called when its shards are first mapped, also after `close`."""
 
+    def counters(self) -> tuple[str, Counters] | None:
+        """The path of the cache, or the URL of a set that is read by ranges, and its counters."""
+        return None
+
     def close(self) -> None:
         """Ends the use of the helper process. Marks the set as closed."""
 
@@ -270,10 +276,12 @@ class CachedOpener(Opener):
         if not HELPER.running:  # waiting for another process needs no helper process
             wait = caches.Wait(self.storage.of(name))
             while self.cache.is_being_fetched(name):
-                wait.pause()
+                with self.cache.waiting("process_ns"):
+                    wait.pause()
             if self.cache.has(name, nbytes):
                 return
-        self.client.ask("fetch", [(name, nbytes, *max_bytes)])
+        with self.cache.waiting("fetch_ns"):
+            self.client.ask("fetch", [(name, nbytes, *max_bytes)])
 
     def _missing(self, cached: Collection[str]) -> list[tuple[str, int]]:
         """The `(name, bytes)` of the shard files whose names are not in `cached`. `Cache.open` checks the files."""
@@ -308,6 +316,9 @@ class CachedOpener(Opener):
             self.client.close()
             self.cache.sweep()  # removes the other unfinished downloads
             raise
+
+    def counters(self) -> tuple[str, Counters]:
+        return self.cache.user_path, counters.read(self.cache.folder)
 
     def close(self) -> None:
         self.client.close()
@@ -418,6 +429,7 @@ class RangesOpener(Opener):
     ) -> None:
         super().__init__(reading, contents, storage)
         self.client, self.fetched_bytes = client, 0
+        self._requests = self._nbytes = self._fetch_ns = 0
         self.most_mapped = _MOST_FETCHED if reading.limit is None else min(max(1, reading.limit), _MOST_MAPPED)
 
     def _open(self, i: int, full: bool) -> native.Segment:
@@ -427,7 +439,7 @@ class RangesOpener(Opener):
             raise self._gone(self.storage.of(self.name(i))) from None
 
     def _try(self, i: int, full: bool) -> native.Segment:
-        read = functools.partial(self.client.ask, "read_range", self.name(i))
+        read = functools.partial(self._read, self.name(i))
         where, nbytes = self.storage.of(self.name(i)), self.manifest.sizes[i]
         bytes_ = ranges.Ranges(read, nbytes, where, self._count)
         bytes_.fetch_head()
@@ -441,6 +453,20 @@ class RangesOpener(Opener):
                 raise CorruptError("the content of the shard file does not match its name", filename=where)
             segment.verify(self.reading.limits)
         return segment
+
+    def _read(self, name: str, begin: int, size: int) -> bytes:
+        started = time.monotonic_ns()
+        data: bytes = self.client.ask("read_range", name, begin, size)
+        n, ns = len(data), time.monotonic_ns() - started
+        self._requests += 1
+        self._nbytes += n
+        self._fetch_ns += ns
+        return data
+
+    def counters(self) -> tuple[str, Counters]:
+        return self.storage.url, counters.Counters(
+            requests=self._requests, nbytes=self._nbytes, fetch_ns=self._fetch_ns
+        )
 
     def _count(self, n: int) -> None:
         self.fetched_bytes += n

@@ -9,6 +9,7 @@
     <cache>/recstore/sets/<id>.json        a manifest, and <id>.lock; <id> is a hash of its URL, number and store; the
                                            modification time is a hash of the properties that the store lists
     <cache>/recstore/room, sets/*.open     see cache_room.py
+    <cache>/recstore/counters              see counters.py
 
 The kernel elects the process that fetches: it gives the lock to one process on the machine, and frees the lock however
 that process ends. A rename publishes each file, so readers see a whole file or none. Eviction only unlinks: a process
@@ -29,7 +30,7 @@ from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, VersionError
-from recstore.remote.cache import cache_folder, cache_room
+from recstore.remote.cache import cache_folder, cache_room, counters
 from recstore.remote.places.storage import FIRST_LOG, LOG_INTERVAL
 from recstore.remote.set import names
 from recstore.remote.set.names import LOCK, OPEN, PART, RECORDS
@@ -119,6 +120,25 @@ class Cache:
             return native.is_leased(self.path(name) + LOCK)
         return False
 
+    def count(self, **amounts: int) -> None:
+        """Adds to the counters of the cache, unless the disk is read-only or full."""
+        with contextlib.suppress(OSError):
+            fd = cache_room.open_locked(self.path(counters.NAME), 0, fcntl.LOCK_EX, cache_room.MODES[self.group])
+            if fd is not None:
+                try:
+                    counters.add(fd, amounts)
+                finally:
+                    os.close(fd)
+
+    @contextlib.contextmanager
+    def waiting(self, counter: str) -> Iterator[None]:
+        """Counts the time that the body takes, in nanoseconds."""
+        begin = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.count(**{counter: time.monotonic_ns() - begin})
+
     # ---- Contents ----
 
     def has(self, name: str, nbytes: int | None = None) -> bool:
@@ -171,9 +191,11 @@ class Cache:
     ) -> native.Segment:
         """Like `open`, but calls `fetch(name, nbytes)` for a missing file. Raises OutOfSpaceError if other processes
         evict the file each time."""
-        for _ in range(_TRIES):
+        for turn in range(_TRIES):
             segment = self.open(name, nbytes, limits, full)
             if segment is not None:
+                if turn == 0:
+                    self.count(hits=1)
                 return segment
             fetch(name, nbytes)
         raise self.keeps_evicting(name)
@@ -252,11 +274,14 @@ class Cache:
         while may_change and time.monotonic() < end:
             with self._locked("room"):
                 lacking, may_change, parts = self.room.make(needed)
+                if self.room.evicted:
+                    self.count(evictions=len(self.room.evicted), evicted_bytes=sum(self.room.evicted))
                 if lacking <= 0:
                     return Part(self, name, nbytes, max_bytes)
             if parts != before:  # other downloads make progress
                 before, end = parts, time.monotonic() + patience
-            wait.pause()  # the files that other processes are fetching can be evicted when they are complete
+            with self.waiting("room_ns"):
+                wait.pause()  # the files that other processes are fetching can be evicted when they are complete
         raise OutOfSpaceError(
             errno.ENOSPC,
             f"{name} has {needed:,} bytes, which do not fit within limit={self.room.limit:,} of the cache "

@@ -23,6 +23,7 @@ import time
 from typing import NamedTuple
 
 from recstore._core import native
+from recstore.remote.cache import counters
 from recstore.remote.set.names import LOCK, OPEN, PART, RECORDS
 
 _LEASE = re.compile(r"([0-9a-f]{40})\.(none|[0-9]+)" + re.escape(OPEN))
@@ -120,10 +121,12 @@ class Room:
     def __init__(self, folder: str, limit: int, group: bool) -> None:
         self.folder, self.limit, self.group = folder, limit, group
         self._shards: dict[str, set[str]] = {}  # the names of the shards of a set, by its id
+        self.evicted: list[int] = []  # the sizes of the files that the last call of `make` evicted
 
     def make(self, needed: int) -> tuple[int, bool, list[tuple[str, int, int]]]:
         """Evicts files until `needed` more bytes fit. Returns the bytes still lacking, whether waiting may help, and
         the state of the files being written."""
+        self.evicted = []
         left = self._left()
         if needed <= left:
             self._set_left(left - needed)
@@ -199,7 +202,7 @@ class Room:
         for folder in (self.folder, os.path.join(self.folder, "sets")):
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.name.endswith((LOCK, OPEN)) or entry.name in ("sets", _ROOM):
+                    if entry.name.endswith((LOCK, OPEN)) or entry.name in ("sets", _ROOM, counters.NAME):
                         continue
                     try:
                         status = entry.stat(follow_symlinks=False)
@@ -227,6 +230,7 @@ class Room:
                 return False
             with contextlib.suppress(FileNotFoundError):  # another process has removed it
                 os.unlink(file.path)
+                self.evicted.append(file.nbytes)
             return True
         finally:
             lock.close()

@@ -9,6 +9,7 @@ file, and the waiting processes raise that error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from hashlib import blake2b
@@ -90,9 +91,15 @@ def once(name: str, find: Callable[[], _T | None], fetch: Callable[[], _T], clie
             return found
         lock = client.cache.lock(name, client.storage.url)
         try:
-            if _wait_for(lock, options, wait, client.cache.group):
+            is_busy = lock.state == native.BUSY
+            with client.cache.waiting("process_ns") if is_busy else contextlib.nullcontext():
+                is_held = _wait_for(lock, options, wait, client.cache.group)
+            if is_held:
                 found = find()
-                return _fetch_locked(fetch, lock, options) if found is None else found
+                if found is not None:
+                    return found
+                with client.cache.waiting("fetch_ns"):
+                    return _fetch_locked(fetch, lock, options)
         finally:
             lock.close()
 

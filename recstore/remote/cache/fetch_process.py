@@ -19,6 +19,7 @@ parent is closed, when its parent changes, or when it is idle for a while.
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import logging
 import os
@@ -58,7 +59,8 @@ class Fetching:
     fetched once."""
 
     def __init__(self, storage: Storage, into: cache.Cache) -> None:
-        self.storage, self.cache = storage, into
+        self.storage, self.cache = copy.copy(storage), into
+        self.storage.count = into.count
         self.parts: set[cache.Part] = set()  # being written
 
     def fetch(self, name: str, nbytes: int | None, max_bytes: int | None = None) -> None:
@@ -99,6 +101,7 @@ class Fetching:
                     key_filters.KeyFilter(part.content(), self.storage.of(name), name.removesuffix(names.KEYS))
                 if fault is None:
                     part.publish()
+                    self.cache.count(fetched=1)
                 return fault
             except CorruptError as error:
                 return str(error.args[0])
@@ -115,6 +118,7 @@ class Fetching:
                     raise part.failure from None
                 raise
             finally:
+                self.cache.count(nbytes=part.written)
                 self.parts.discard(part)
 
 
@@ -155,7 +159,7 @@ class Server:
         """Starts working on a request."""
         with self._lock:
             if method not in ("fetch", "hint"):
-                self._put(_Job(_Batch(number, 1), self._call, number, method, target[0], arguments))
+                self._put(_Job(_Batch(number, 1), self._call, number, method, target, arguments))
                 return
             [pairs] = arguments
             if not pairs and number is not None:  # a full pipe must not stop the thread that reads requests
@@ -167,20 +171,26 @@ class Server:
     def _storage(self, key: bytes) -> Storage:
         return self._storages.get(key) or self._storages.setdefault(key, pickle.loads(key))
 
-    def _call(self, number: int, method: str, key: bytes, arguments: Sequence[Any]) -> object:
+    def _call(self, number: int, method: str, target: Target, arguments: Sequence[Any]) -> object:
         if method == "read_into":
             file = SimpleNamespace(write=lambda data: self._answer(number, PIECE, bytes(data)))
             arguments = [*arguments, file]
-        result = getattr(self._storage(key), method)(*arguments)
+        storage = self._storage(target[0]) if target[1] is None else self._fetching_of(target).storage
+        result = getattr(storage, method)(*arguments)
+        if isinstance(result, bytes):
+            storage.count(nbytes=len(result))
         return list(result) if method == "list" else result
 
-    def _fetch(self, target: Target, *pair: Any) -> None:
+    def _fetching_of(self, target: Target) -> Fetching:
         fetching = self._fetching.get(target)
         if fetching is None:
             key, folder, limit = target
             new = Fetching(self._storage(key), cache.Cache(folder or "", limit))
             fetching = self._fetching.setdefault(target, new)
-        fetching.fetch(*pair)
+        return fetching
+
+    def _fetch(self, target: Target, *pair: Any) -> None:
+        self._fetching_of(target).fetch(*pair)
 
     def end(self) -> None:
         """Removes unfinished files and ends the process."""

@@ -99,6 +99,7 @@ class ObjectStorage(Storage):
         wait, are_renewed = _Wait(self), False
         while True:
             begin = time.monotonic()
+            self.count(requests=1)
             try:
                 result = act(obstore, self._client(purpose))
                 self._has_answered = True
@@ -269,6 +270,7 @@ class _Wait:
             logging.getLogger("recstore").warning("waiting for the store, %.0f s so far: %s", seconds, failure)
         longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.turn, 10))
         time.sleep(min(left, _random.uniform(0, longest)))
+        self.storage.count(store_ns=int((time.monotonic() - now) * 1e9))
         self.turn += 1
 
 

@@ -59,6 +59,7 @@ class Storage:
 
     local = False
     patience = 0.0  # seconds for which a failing operation is repeated
+    count: Callable[..., None] = staticmethod(lambda **amounts: None)  # adds to counters; see cache/counters.py
 
     def __init__(self, url: str, options: Options = None) -> None:
         self.url, self.options = url, options
