@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import time
 
 from recstore.building.saving import TEMPORARY, is_temporary
 from recstore.errors import Error, RemoteError, SegmentNotFoundError
 from recstore.remote.places.helper import fork_safe
-from recstore.remote.places.storage import Storage, absent, append, without_secrets
+from recstore.remote.places.storage import Pauses, Storage, absent, append, patience, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,42 +39,65 @@ class FsspecStorage(Storage):
     _system: tuple[Any, str] | None = None  # the file system and the folder in it
 
     def __init__(self, url: str, options: Options = None) -> None:
-        if "patience" in (options or {}):
-            raise ValueError(f"{url}: fsspec has no patience: leave it out, and use the options of its file system")
         super().__init__(url, options)
+        self.patience = patience(options)
 
     def __reduce__(self) -> tuple[type, tuple[str, Options]]:
         return FsspecStorage, (self.url, self.options)
 
-    def _do(self, verb: str, name: str | None, act: Callable[[Any, str], _T]) -> _T:
-        """Returns `act(file_system, path)`. Turns its exceptions into the errors of Storage."""
+    def _do(
+        self,
+        verb: str,
+        name: str | None,
+        act: Callable[[Any, str], _T],
+        progress: Callable[[], object] = lambda: None,
+        *,
+        repeats: bool = True,
+    ) -> _T:
+        """Returns `act(file_system, path)`. Turns its exceptions into the errors of Storage. With `repeats`, connects
+        and calls it again after a lost connection, as ObjectStorage does."""
         where = self.url if name is None else self.of(name)
-        if self._system is None:
-            self._system = _file_system(self.url, self.options)
-        system, folder = self._system
-        path = folder if name is None else f"{folder.rstrip('/')}/{name}"
-        try:
-            return act(system, path)
-        except Error:
-            raise
-        except FileNotFoundError:
-            raise absent(where) from None
-        except Exception as error:  # each file system has its own exceptions
-            # Not chained, because the original error may contain secrets.
-            text = without_secrets(f"{type(error).__name__} {error}", self.options)
-            raise RemoteError(f"cannot {verb} {where}: look at the reason ({text:.400})", url=where) from None
+        pauses = Pauses(self)
+        while True:
+            begin = time.monotonic()
+            self.count(requests=1)
+            try:
+                if self._system is None:
+                    self._system = _file_system(self.url, self.options)
+                system, folder = self._system
+                return act(system, folder if name is None else f"{folder.rstrip('/')}/{name}")
+            except Error:
+                raise
+            except FileNotFoundError:
+                raise absent(where) from None
+            except Exception as error:  # each file system has its own exceptions
+                if self._system is None and isinstance(error, (ValueError, ImportError)):
+                    raise
+                # Not chained, because the original error may contain secrets.
+                text = without_secrets(f"{type(error).__name__} {error}", self.options)
+                failure = RemoteError(f"cannot {verb} {where}: look at the reason ({text:.400})", url=where)
+                if not (repeats and _may_heal(error)):
+                    raise failure from None
+            pauses.wait(failure, begin, progress())
+            if self._system is not None:
+                type(self._system[0]).clear_instance_cache()
+                self._system = None
 
     @fork_safe
     def read_into(self, name: str, file: File) -> int:
-        def copy(system: Any, path: str) -> int:
-            done = 0
+        done = 0
+
+        def copy(system: Any, path: str) -> None:
+            nonlocal done
             with system.open(path, "rb") as source:
+                if done:
+                    source.seek(done)
                 while piece := source.read(_PIECE):
                     append(file, piece)
                     done += len(piece)
-            return done
 
-        return self._do("read", name, copy)
+        self._do("read", name, copy, lambda: done)
+        return done
 
     @fork_safe
     def read_range(self, name: str, begin: int, size: int) -> bytes:
@@ -84,7 +109,8 @@ class FsspecStorage(Storage):
 
     @fork_safe
     def create(self, name: str, data: Data) -> bool:
-        return self._do("write", name, lambda system, path: _create(self, system, path, data))
+        # Not repeated: a file that a broken connection has left may be ours or another writer's.
+        return self._do("write", name, lambda system, path: _create(self, system, path, data), repeats=False)
 
     def _put(self, system: Any, path: str, source: Source, replaces: bool) -> bool:
         """Writes a temporary file and moves it to `path`. Returns False if `path` exists and `replaces` is False."""
@@ -180,11 +206,16 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
     except ImportError:
         raise ImportError(f"{url} needs fsspec: pip install fsspec") from None
     try:
-        return url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
+        settings = {name: value for name, value in (options or {}).items() if name != "patience"}
+        return url_to_fs(url, **settings)  # type: ignore[no-any-return]  # ftp connects, and hdfs loads its library
     except (ValueError, TypeError, ImportError) as error:
         raise ValueError(
             f"{url}: fsspec cannot open it: {error}; check the scheme and options=, or install the missing package"
         ) from None
-    except Exception as error:  # ftp connects now, and hdfs loads its library
-        text = without_secrets(f"{type(error).__name__} {error}", options)
-        raise RemoteError(f"cannot open {url}: look at the reason ({text:.400})", url=url) from None
+
+
+def _may_heal(error: Exception) -> bool:
+    """Whether an error is a lost or refused connection, by its class or the name of its class: the libraries below
+    fsspec have their own."""
+    names = " ".join(kind.__name__ for kind in type(error).__mro__)
+    return isinstance(error, EOFError) or re.search("Connect|Timeout|Disconnect|SSHException", names) is not None

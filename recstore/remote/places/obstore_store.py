@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import logging
 import os
-import random
 import re
 import time
 import weakref
@@ -25,7 +23,16 @@ from importlib.util import find_spec
 
 from recstore.errors import CorruptError, Error, RemoteError, SegmentNotFoundError
 from recstore.remote.places.helper import fork_safe
-from recstore.remote.places.storage import FIRST_LOG, LOG_INTERVAL, Storage, absent, append, patience, without_secrets
+from recstore.remote.places.storage import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    Pauses,
+    Storage,
+    absent,
+    append,
+    patience,
+    without_secrets,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,13 +42,12 @@ if TYPE_CHECKING:
     from recstore.remote.places.storage import Data, File, Listed, Options, Source
 
     _T = TypeVar("_T")
-    _Purpose = Literal["get", "put", "parts"]
+    _Purpose = Literal["get", "small", "put", "parts"]
 
 _PART = 1 << 30  # a larger object is put in parts; S3 accepts 5 GB in one request
+_SMALL = 8 << 20  # a smaller object is put in less than half a minute, or the request hangs
 _PIECE = 1 << 16  # small, because an incomplete piece is lost when the connection breaks
 _MOST_LISTED = 1000  # entries of a listing in one answer of S3
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds; a pause is a random part of these
-_random = random.SystemRandom()  # random.random would change what the program draws, and forks would draw the same
 
 _storages: weakref.WeakSet[ObjectStorage] = weakref.WeakSet()
 
@@ -61,7 +67,7 @@ class ObjectStorage(Storage):
 
     def __init__(self, url: str, options: Options = None) -> None:
         super().__init__(url, options)
-        self.patience, self._next_log, self._has_answered = patience(options), 0.0, False
+        self.patience, self._has_answered = patience(options), False
         self._clients: dict[_Purpose, Any] = {}
         _storages.add(self)
 
@@ -96,7 +102,7 @@ class ObjectStorage(Storage):
         where = self.url if name is None else self.of(name)
         obstore = _obstore(self.url)
         failures = obstore.exceptions.BaseError, OSError, ValueError
-        wait, are_renewed = _Wait(self), False
+        pauses, are_renewed = Pauses(self), False
         while True:
             begin = time.monotonic()
             self.count(requests=1)
@@ -116,7 +122,7 @@ class ObjectStorage(Storage):
                 raise _explained(error, verb, where, self.options)[0] from None
             heals = helps == _WAIT or helps == _WAIT_IF_KNOWN and self._has_answered
             if heals and purpose != "parts":
-                wait.pause(failure, begin, progress())
+                pauses.wait(failure, begin, progress())
                 are_renewed = False
             elif helps == _RENEW and not are_renewed:
                 self._clients.clear()
@@ -164,7 +170,7 @@ class ObjectStorage(Storage):
         def put(obstore: Any, client: Any) -> None:
             obstore.put(client, name, buffer, mode="overwrite", use_multipart=parts, chunk_size=64 << 20)
 
-        self._do("write", name, put, "parts" if parts else "put")
+        self._do("write", name, put, "parts" if parts else "put" if len(buffer) > _SMALL else "small")
 
     @fork_safe
     def create(self, name: str, data: Data) -> bool:
@@ -180,7 +186,7 @@ class ObjectStorage(Storage):
                 except FileNotFoundError:  # another request for the name is in progress: S3 then answers 409
                     raise error from None
 
-        return self._do("write", name, put, "put")
+        return self._do("write", name, put, "small")
 
     @fork_safe
     def list(self, prefix: str = "") -> Sequence[Listed]:
@@ -246,32 +252,6 @@ class ObjectStorage(Storage):
         with contextlib.suppress(SegmentNotFoundError):
             return self._do("look at", name, head)
         return None
-
-
-class _Wait:
-    """The pauses between the tries of one operation."""
-
-    def __init__(self, storage: ObjectStorage) -> None:
-        self.storage, self.turn = storage, 0
-        self.progress: object = self  # differs from any progress
-
-    def pause(self, failure: RemoteError, begin: float, progress: object) -> None:
-        """Sleeps after a try that began at `begin`. Raises its failure if the patience is exhausted. Logs one line
-        after ten seconds and then every minute, for all operations of a storage together."""
-        now = time.monotonic()
-        if progress != self.progress:
-            self.progress, self.turn, self.begin, self.first_failure = progress, 0, begin, now
-        left = self.first_failure + self.storage.patience - now
-        if left <= 0:
-            raise failure
-        seconds = now - self.begin
-        if seconds >= FIRST_LOG and now >= self.storage._next_log:
-            self.storage._next_log = now + LOG_INTERVAL
-            logging.getLogger("recstore").warning("waiting for the store, %.0f s so far: %s", seconds, failure)
-        longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.turn, 10))
-        time.sleep(min(left, _random.uniform(0, longest)))
-        self.storage.count(store_ns=int((time.monotonic() - now) * 1e9))
-        self.turn += 1
 
 
 class _Fetch:
@@ -347,7 +327,7 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
 
     settings = dict(options or {})
     settings.pop("patience", None)
-    client: dict[str, Any] = {"timeout": "300 seconds"}
+    client: dict[str, Any] = {"timeout": "30 seconds" if purpose == "small" else "300 seconds"}
     if purpose == "get":
         client["read_timeout"] = "20 seconds"  # without a byte; it would also end a PUT that takes longer
     if _is_plain(url, settings):
@@ -356,7 +336,7 @@ def _settings(url: str, options: Options, purpose: _Purpose) -> dict[str, Any]:
     settings["client_options"] = client | settings.get("client_options", {})
     retry: dict[str, Any] = {"max_retries": 0}
     if purpose == "parts":  # to repeat one part, and not the whole upload
-        backoff = {"init_backoff": timedelta(seconds=_FIRST_PAUSE), "max_backoff": timedelta(seconds=_LONGEST_PAUSE)}
+        backoff = {"init_backoff": timedelta(seconds=FIRST_PAUSE), "max_backoff": timedelta(seconds=LONGEST_PAUSE)}
         retry = {"retry_timeout": timedelta(seconds=patience(options)), "max_retries": 10**6, "backoff": backoff}
     settings["retry_config"] = retry | settings.get("retry_config", {})
     if url.startswith("s3") and _uses_files(settings):

@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import logging
 import os
+import random
 import re
+import time
 
 from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
 from recstore.text import seconds_in
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 TRIES = 3  # reads of an object whose bytes are damaged
 _PATIENCE = 300.0  # seconds
 FIRST_LOG, LOG_INTERVAL = 10.0, 60.0  # seconds of waiting
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds; a pause is a random part of these
+_random = random.SystemRandom()  # random.random would change what the program draws, and forks would draw the same
 _ENVIRONMENTS = "AWS_", "AZURE_", "GOOGLE_", "GCS_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MOST_READ = 1 << 28  # the most bytes of a manifest; 1,000,000 shard files need 100 MB
@@ -59,6 +64,7 @@ class Storage:
 
     local = False
     patience = 0.0  # seconds for which a failing operation is repeated
+    _next_log = 0.0
     count: Callable[..., None] = staticmethod(lambda **amounts: None)  # adds to counters; see cache/counters.py
 
     def __init__(self, url: str, options: Options = None) -> None:
@@ -122,6 +128,32 @@ class Storage:
     def size(self, name: str) -> int | None:
         """The size of an object in bytes; None if it is missing."""
         raise NotImplementedError
+
+
+class Pauses:
+    """The pauses between the tries of one operation."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage, self.turn = storage, 0
+        self.progress: object = self  # differs from any progress
+
+    def wait(self, failure: RemoteError, begin: float, progress: object) -> None:
+        """Sleeps after a try that began at `begin`. Raises its failure if the patience is exhausted. Logs one line
+        after ten seconds and then every minute, for all operations of a storage together."""
+        now = time.monotonic()
+        if progress != self.progress:
+            self.progress, self.turn, self.begin, self.first_failure = progress, 0, begin, now
+        left = self.first_failure + self.storage.patience - now
+        if left <= 0:
+            raise failure
+        seconds = now - self.begin
+        if seconds >= FIRST_LOG and now >= self.storage._next_log:
+            self.storage._next_log = now + LOG_INTERVAL
+            logging.getLogger("recstore").warning("waiting for the store, %.0f s so far: %s", seconds, failure)
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.turn, 10))
+        time.sleep(min(left, _random.uniform(0, longest)))
+        self.storage.count(store_ns=int((time.monotonic() - now) * 1e9))
+        self.turn += 1
 
 
 class _LimitedFile(io.BytesIO):

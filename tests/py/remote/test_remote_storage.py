@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import pickle
+import random
 import re
 import stat
 import threading
@@ -320,8 +321,33 @@ def test_a_file_system_without_exclusive_creation(monkeypatch):
 
 def test_a_file_system_that_does_not_answer():
     """ftp connects when it is opened."""
-    with pytest.raises(recstore.errors.RemoteError, match="cannot open ftp://127.0.0.1:1/x: .*refused"):
-        storage_of("ftp://127.0.0.1:1/x").read("a")
+    with pytest.raises(recstore.errors.RemoteError, match="ftp://127.0.0.1:1/x.*refused"):
+        storage_of("ftp://127.0.0.1:1/x", {"patience": 0.2}).read("a")
+
+
+def test_a_lost_connection_of_fsspec(monkeypatch):
+    """A read goes on after the bytes that the file has."""
+    content, system = random.Random(1).randbytes(5 << 20), type(fsspec.filesystem("memory"))
+    place = storage_of("memory://lost/set")
+    place.write("a", content)
+    begins = []
+
+    class Lost(io.BytesIO):
+        """Its connection is lost after one read."""
+
+        def read(self, n):
+            if begins[-1] != self.tell() and len(begins) < 3:
+                raise ConnectionResetError("lost")
+            return super().read(n)
+
+        def seek(self, at):
+            begins[-1] = at
+            return super().seek(at)
+
+    monkeypatch.setattr(system, "open", lambda *_, **__: begins.append(0) or Lost(content))
+    assert place.read("a") == content and begins == [0, 1 << 20, 2 << 20]
+    begins.clear()
+    pytest.raises(recstore.errors.RemoteError, storage_of(place.url, {"patience": 0}).read, "a").match("lost")
 
 
 def test_errors_of_fsspec_name_the_object(monkeypatch):
