@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 SHARED = "/dev/shm"
 PREFIX = "recs1-"
+# A text that begins with one of these and a colon or two slashes was meant to be a URL.
+_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https", "hdfs", "file")
 
 
 def make(path: str) -> None:
@@ -41,9 +43,12 @@ def fault(text: str) -> str | None:
         return "begins with ~: write the whole path"
     if text.startswith("\\\\") or len(scheme) == 1 and scheme.isalpha() and rest.startswith(("/", "\\")):
         return "is a path of Windows: write the path that this system has for it"
-    if not scheme[:1].isalpha() or not scheme.isalnum() or not rest.startswith("/"):
+    if not rest and "//" in text:
+        scheme, _, rest = text.partition("//")
+        rest = "" if scheme not in _SCHEMES else f"/{rest}"
+    if not scheme[:1].isalpha() or not scheme.isalnum() or not (rest.startswith("/") or rest and scheme in _SCHEMES):
         return None
     if rest.startswith("//"):
         return "is a URL, and this place needs a local path"
     url = f"{scheme}://{'/' * (scheme == 'file')}{rest.lstrip('/')}"
-    return f"lacks a slash, which a Path drops from a URL: write {url!r} as text"
+    return f"lacks a part of a URL, such as a slash, which a Path drops: write {url!r} as text"

@@ -167,6 +167,7 @@ def test_urls():
     ("text", "message"),
     [
         ("s3:/bucket/x", "write 's3://bucket/x' as text"), ("file:/x", "write 'file:///x' as text"),
+        ("s3:bucket/x", "write 's3://bucket/x' as text"), ("s3//bucket/x", "write 's3://bucket/x' as text"),
         ("C:\\x", "path of Windows"), ("c:/x", "path of Windows"), (r"\\host\x", "path of Windows"),
         ("~nobody-here/x", "write the whole path"),
     ],
