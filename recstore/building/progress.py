@@ -56,19 +56,19 @@ class Counting:
 class Bar:
     """A progress bar with a rate and the remaining time; a context manager. With `shown` false it does nothing.
 
-    `total` is the number of steps, or None if it is unknown. `unit` is "bytes" or "records". Raises ImportError without
-    rich. Not thread-safe.
+    `total` is the number of steps, or None if it is unknown. `unit` is "bytes" or "records". `text` precedes the bar.
+    Raises ImportError without rich. Not thread-safe.
     """
 
-    def __init__(self, shown: bool, total: int | None = None, unit: str = "records") -> None:
+    def __init__(self, shown: bool, total: int | None = None, unit: str = "records", text: str = "building") -> None:
         self.rich_bar = _rich_progress(unit) if shown else None
-        self.total = total
+        self.total, self.text = total, text
         self.task: rich.progress.TaskID  # set when the bar starts
         self.done: float = 0
 
     def __enter__(self) -> Self:
         if self.rich_bar is not None:
-            self.task = self.rich_bar.add_task("building", total=self.total)
+            self.task = self.rich_bar.add_task(self.text, total=self.total)
             self.rich_bar.start()
         return self
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from importlib.util import find_spec
 
 import recstore
 from recstore.cli import files
 from recstore.cli.files import Refused, Usage
-from recstore.cli.text import show
+from recstore.cli.text import show, shows_bars
 from recstore.text import an, counted, size_text
 
 TYPE_CHECKING = False
@@ -93,7 +92,7 @@ def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 def _build_store(source: Source[Any], options: argparse.Namespace) -> Any:
     """Builds the store where the options say, and returns the open store."""
     how = _chosen(options, "workers", "compression", "index_by", "group_by")
-    how["progress"] = sys.stderr.isatty() and find_spec("rich") is not None
+    how["progress"] = shows_bars()
     with files.explained():
         if options.shared is None:
             source.save(options.output, **how)

@@ -42,6 +42,7 @@ _BY_SUFFIX = {
 FORMATS = tuple(dict.fromkeys(_BY_SUFFIX.values()))
 # The help of arguments that several commands share.
 STORE_HELP = "a named store or the file of a saved store (./x is always a file)"
+SET_HELP = "a set of shards: a folder, or a URL such as s3://bucket/train"
 FINGERPRINT_HELP = "which store, if several share the name"
 DIR_HELP = "the folder of named stores (default: RECSTORE_DIR or /dev/shm)"
 # The options of the readers, with the formats that each option applies to.
@@ -236,6 +237,17 @@ def explained() -> Iterator[None]:
         wrong_usage = isinstance(error, (TypeError, ValueError)) or type(error) is LookupError  # unknown encoding
         text = _flags(str(error.args[0] if isinstance(error, KeyError) else error))
         raise (Usage if wrong_usage else Refused)(text) from None
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Makes the errors for a malformed URL, and for one whose library is not installed, Refused."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        if isinstance(error, recstore.Error):
+            raise
+        raise Refused(str(error)) from None
 
 
 def _flags(text: str) -> str:

@@ -129,7 +129,7 @@ def _add_stores(commands: Commands) -> None:
             about = "the number of records (default: 5)"
             command.add_argument("-n", type=files.positive, default=5, metavar="N", help=about)
             files.add_reading(command, n_rows=False)
-    _add_command(commands, "ls", "list the named stores and caches of this user", stores.list_segments)
+    _add_sets(commands)
     about = "remove a named store or cache, even if it is kept or in use; processes that use it continue"
     rm = _add_command(commands, "rm", about, stores.remove)
     rm.add_argument("name", metavar="NAME")
@@ -140,13 +140,39 @@ def _add_stores(commands: Commands) -> None:
         "remove files left by killed processes, or unused files of a set of shards",
         stores.collect,
         "Without URL, removes named stores and caches whose processes were killed. With URL, removes old manifests "
-        "from the set of shards, and shard files that no other manifest names.",
+        "from the set of shards, unless a tag names them, and shard files that no other manifest names.",
     )
-    about = "a set of shards: a folder, or a URL such as s3://bucket/train"
-    gc.add_argument("url", metavar="URL", nargs="?", help=about)
+    gc.add_argument("url", metavar="URL", nargs="?", help=files.SET_HELP)
     about = "with URL: keep manifests and files of the last N days; must exceed the time of any write (default: 7)"
     gc.add_argument("--days", type=_days, metavar="N", help=about)
     gc.add_argument("--dry-run", action="store_true", help="with URL: only print what would be removed")
+
+
+def _add_sets(commands: Commands) -> None:
+    about = "list the named stores and caches of this user, or the files of a set of shards"
+    ls = _add_command(commands, "ls", about, _sets)
+    ls.add_argument("url", metavar="URL[@N|@TAG]", nargs="?", help=files.SET_HELP)
+    for name, about, metavar in (
+        ("stat", "describe a manifest of a set of shards, without reading shards", "URL[@N|@TAG]"),
+        ("log", "list the manifests of a set of shards, newest first", "URL"),
+        ("cp", "copy a manifest of a set of shards, with its files, to another place", "URL[@N|@TAG]"),
+        ("tag", "name a manifest of a set of shards, so that URL@TAG opens it and gc keeps it", "URL"),
+    ):
+        command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        command.add_argument("url", metavar=metavar, help=files.SET_HELP)
+        if name == "log":
+            command.add_argument("-n", type=files.positive, metavar="N", help="only the newest N manifests")
+        if name == "cp":
+            about = "a folder or URL, where the copy becomes the next manifest; files that it has are not copied again"
+            command.add_argument("target", metavar="DESTINATION", help=about)
+        if name == "tag":
+            about = "letters, digits, '.', '_' and '-', a letter first; an existing name moves"
+            command.add_argument("name", metavar="TAG", help=about)
+            about = "the number of the manifest (default: the newest)"
+            command.add_argument("number", metavar="N", nargs="?", type=files.positive, help=about)
+            command.add_argument("--delete", action="store_true", help="remove the name instead")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.set_defaults(run=_sets)
 
 
 def _add_command(
@@ -179,6 +205,14 @@ def _bench(options: argparse.Namespace) -> int:
     from recstore.cli import bench
 
     return bench.run(options)
+
+
+def _sets(options: argparse.Namespace) -> int:
+    if options.url is None:  # `ls`
+        return stores.list_segments(options)
+    from recstore.cli import sets
+
+    return sets.run(options)
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -130,12 +130,8 @@ def _collect_set(options: argparse.Namespace) -> int:
 
     if options.dir is not None:
         raise Usage("--dir applies to named stores, not to a set of shards")
-    try:
+    with files.refused():
         result = collecting.gc(options.url, days=7 if options.days is None else options.days, dry_run=options.dry_run)
-    except (ValueError, ImportError) as error:
-        if isinstance(error, recstore.Error):
-            raise
-        raise Refused(str(error)) from None
     report = {"manifests": result.manifests, "files": result.files, "bytes": result.nbytes, "kept": result.kept}
     return show(options.json, report | {"dry_run": result.dry_run}, str(result))
 
@@ -174,12 +170,8 @@ def open_store(options: argparse.Namespace, verify: Literal["header", "full"] = 
 
 def _open(what: str, verify: Literal["header", "full"], look: bool = False) -> Any:
     """Like recstore.open, but raises Refused for a malformed URL and for a URL whose library is not installed."""
-    try:
+    with files.refused():
         return recstore.open(what, verify=verify, lazy="records" if look and "://" in what else False)
-    except (ValueError, ImportError) as error:
-        if isinstance(error, recstore.Error):
-            raise
-        raise Refused(str(error)) from None
 
 
 def _to_json(value: object) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from itertools import islice
 
 from recstore.text import files_remedy, safe_text
@@ -45,6 +47,11 @@ def to_json(value: object) -> str:
     import json
 
     return json.dumps(value, indent=2, allow_nan=False)
+
+
+def shows_bars() -> bool:
+    """Whether a command draws progress bars: on a terminal, if rich is installed."""
+    return sys.stderr.isatty() and find_spec("rich") is not None
 
 
 def show(as_json: bool, result: object, text: str) -> int:

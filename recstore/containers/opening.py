@@ -47,7 +47,7 @@ def open(
 
     Args:
         path: a file that ``save`` wrote; or the folder or URL of a set of shards: ``"s3://bucket/train"`` for its
-            newest manifest, ``"s3://bucket/train@12"`` for manifest 12, which needs no network if it is cached.
+            newest manifest, ``"s3://bucket/train@12"`` for manifest 12 (no network if cached), ``@best`` for a tag.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first, or
             with `lazy` all bytes of a shard file at its first read.
         copy: copy the bytes into sealed memory or a private file, because an untrusted process can still write it.

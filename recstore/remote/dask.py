@@ -77,7 +77,8 @@ def from_shards(
     bag of pairs.
 
     Args:
-        url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
+        url: the set. ``url@12`` selects manifest 12, ``url@best`` the manifest with this tag; the default is the newest
+            at the time of the call.
         bag: return the records as Python objects, as they were written.
         columns: the fields to decode; None for all.
         cache: the cache folder of each machine, as for ``recstore.open``. Without it a task fetches a temporary copy.

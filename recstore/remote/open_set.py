@@ -6,7 +6,7 @@ import os
 
 from recstore._core import native
 from recstore.remote import dicts, openers, tokens
-from recstore.remote.places.choose_storage import split_number, storage_of
+from recstore.remote.places.choose_storage import split_reference, storage_of
 from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def open_set(
     """The RecordList or RecordDict that recstore.open returns for a set."""
     if isinstance(lazy, str) and lazy != "records":
         raise ValueError(f'lazy is False, True or "records", not {lazy!r}')
-    url, number = split_number(os.fsdecode(path))
+    url, reference = split_reference(os.fsdecode(path))
     storage = storage_of(url, options)
     cached = not storage.local or _ALWAYS_CACHED
     reading = tokens.Reading(storage.url, reader, lazy=bool(lazy), verify=verify, limits=limits, options=options)
@@ -46,7 +46,7 @@ def open_set(
         reading.lazy, reading.limit = lazy, limit
     elif cached:
         reading.cache, reading.limit = _cache_folder(cache, storage.url), limit
-    opener = openers.new(reading, storage, number)
+    opener = openers.new(reading, storage, reference)
     shards = openers.shards(opener)
     try:
         opener.fetch_all()

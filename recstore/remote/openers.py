@@ -19,7 +19,7 @@ from recstore.remote.cache import cache_room, counters, fetch_client, ranges
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.helper import HELPER
 from recstore.remote.places.storage import MOST_READ, Storage, environment, reread
-from recstore.remote.set import key_filters, manifest, names
+from recstore.remote.set import key_filters, manifest, names, tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,20 +40,20 @@ _IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # the Openers by token
 
 
-def new(reading: tokens.Reading, storage: Storage, number: int | None, fingerprint: str = "") -> Opener:
-    """A new Opener of manifest `number`, or of the newest. Takes the manifest from the cache if its fingerprint begins
-    with `fingerprint`. Otherwise loads it from the storage, where the set may have been rewritten."""
+def new(reading: tokens.Reading, storage: Storage, reference: int | str | None, fingerprint: str = "") -> Opener:
+    """A new Opener of the manifest with this number or tag, or of the newest. Takes the manifest from the cache if its
+    fingerprint begins with `fingerprint`. Otherwise loads it from the storage, where the set may have been
+    rewritten."""
     if reading.cache is None and reading.lazy != "records":
-        number = number or manifest.existing(storage)[0]
-        return Opener(reading, manifest.load(storage, number), storage)
+        return Opener(reading, tags.load(storage, reference), storage)
     into = None if reading.cache is None else caches.Cache(reading.cache, reading.limit)
     client = fetch_client.Client(storage, into)
     remote = _ClientStorage(client)
     try:
         if into is None:
-            number = number or manifest.existing(remote)[0]
-            return RangesOpener(reading, manifest.load(remote, number), storage, client)
+            return RangesOpener(reading, tags.load(remote, reference), storage, client)
         reading.place = reading.place or place_of(reading.options)
+        number = tags.number_of(remote, reference) if isinstance(reference, str) else reference
         contents, lease = _manifest(reading, client, number, fingerprint)
     except BaseException:
         client.close()

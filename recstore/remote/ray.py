@@ -53,7 +53,8 @@ def read(
     Arrow tables. Values that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
 
     Args:
-        url: the set. ``url@12`` selects manifest 12; the default is the newest at the time of the call.
+        url: the set. ``url@12`` selects manifest 12, ``url@best`` the manifest with this tag; the default is the newest
+            at the time of the call.
         columns: the fields to decode; None for all.
         cache: the cache folder of each node, as for ``recstore.open``. Without it a task fetches a temporary copy. Not
             used for a mounted folder, whose files are mapped in place.

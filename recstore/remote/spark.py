@@ -25,7 +25,8 @@ def register(spark: Any) -> None:
     accepts ``shard_bytes`` and ``compression`` as in :class:`recstore.remote.ShardWriter`.
 
     Reading: ``spark.read.format("recstore").load(url)``, with a partition for each shard file. ``url@12`` selects
-    manifest 12; the default is the newest when Spark plans a query. The columns are the fields of the first shard file.
+    manifest 12, ``url@best`` the manifest that has this tag when Spark plans a query; the default is the newest then.
+    The columns are the fields of the first shard file.
     If later files have more fields, give all of them with ``spark.read.schema(...)``; missing values are null. Values
     that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
     ``.option("cache", folder)`` is the cache folder of each node, and ``.option("limit", "500GiB")`` the most bytes in

@@ -26,6 +26,8 @@ def written_sets(folder):
         dropped = writer.write(RECORDS[3:9])
         writer.url, entries[0].hashes, entries[0].nbytes, str(writer), str(dropped)
         writer.remove(dropped.shards)
+        writer.tag("a", 1), writer.tag("b"), writer.tag("a"), recstore.open(f"{place}@b").close()
+        writer.tag("a", delete=True)
         try:
             writer.write([{"a": 1}, object()])
         except recstore.errors.EncodeError:

@@ -415,6 +415,8 @@ assert_type(entry.hashes, list[str])
 assert_type(shard_writer.commit([entry], append=True, base=3), int)
 assert_type(shard_writer.commit(entry), int)
 assert_type(shard_writer.remove(entry.hashes[0]) + shard_writer.remove([entry, "0" * 40]), int)
+assert_type(shard_writer.tag("best", 3) + shard_writer.tag("best") + shard_writer.tag("best", delete=True), int)
+shard_writer.tag(3)  # type: ignore[arg-type]
 collected = recstore.remote.gc(pathlib.Path("train"), days=0.5, dry_run=True)
 assert_type(collected, recstore.remote.Collected)
 assert_type(collected.files + [str(number) for number in collected.manifests], list[str])

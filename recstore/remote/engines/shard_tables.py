@@ -15,10 +15,9 @@ from typing import NamedTuple
 from recstore._core import native, trust
 from recstore.dataset import object_sizes
 from recstore.errors import CorruptError
-from recstore.remote.places.choose_storage import split_number, storage_of
+from recstore.remote.places.choose_storage import split_reference, storage_of
 from recstore.remote.places.storage import TRIES
-from recstore.remote.set import manifest as manifests
-from recstore.remote.set import names
+from recstore.remote.set import names, tags
 from recstore.shm import folders, registry
 
 TYPE_CHECKING = False
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from recstore.remote.places.storage import AnyPath, Columns, Folder, Options, Storage
+    from recstore.remote.set.manifest import Shard
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
@@ -50,18 +50,17 @@ def parts(
     limit: int | str | None = None,
     columns: Columns = None,
 ) -> list[Part]:
-    """A Part for each shard file of a set, in order. `url` may end in ``@`` and a manifest number; the default is the
-    newest manifest. `limit` is the most bytes of the cache. `columns` are the fields to read; None for all.
+    """A Part for each shard file of a set, in order. `url` may end in ``@`` and the number or tag of a manifest; the
+    default is the newest. `limit` is the most bytes of the cache. `columns` are the fields to read; None for all.
 
     Raises SegmentNotFoundError without a set; ValueError for columns of a mapping, for an invalid limit, and for a
     limit without a cache; TypeError for columns that are not names; the errors of Storage and Manifest.parse.
     """
-    number = None
+    reference = None
     if isinstance(url, (str, bytes, os.PathLike)):
-        url, number = split_number(os.fsdecode(url))
+        url, reference = split_reference(os.fsdecode(url))
     storage = storage_of(url, options)
-    number = number or manifests.existing(storage)[0]
-    manifest = manifests.load(storage, number)
+    manifest = tags.load(storage, reference)
     columns = _names(columns)
     if manifest.kind == "mapping" and columns is not None:
         raise ValueError(
@@ -98,7 +97,7 @@ class Place(NamedTuple):
 class Part:
     """A shard file of a set, with `records` records and `nbytes` bytes. Does no I/O before the first read."""
 
-    def __init__(self, place: Place, shard: manifests.Shard) -> None:
+    def __init__(self, place: Place, shard: Shard) -> None:
         self.place, self.hash, self.nbytes, self.records = place, shard.hash, shard.nbytes, shard.records
 
     def __repr__(self) -> str:

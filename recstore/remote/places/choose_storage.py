@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from recstore.remote.places.storage import AnyPath, Options
 
 OBJECT_STORES = ("s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https")
-_NUMBERED = re.compile(r"(.*[^/])@([1-9][0-9]{0,17})/*", re.DOTALL)
+TAG = "[A-Za-z][A-Za-z0-9._-]{0,99}"
+_REFERENCE = re.compile(rf"(.*[^/])@(?:([1-9][0-9]{{0,17}})|({TAG}))/*", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -61,27 +62,39 @@ def storage_of(url: AnyPath | Storage, options: Options = None) -> Storage:
     return fsspec_store.FsspecStorage(text, options)
 
 
-def split_number(text: str) -> tuple[str, int | None]:
-    """Splits a URL with an optional ``@number`` of a manifest into `(URL, number)`. The number is None if it is
-    missing, or if `text` is the path of an existing folder.
+def split_reference(text: str) -> tuple[str, int | str | None]:
+    """Splits a URL with an optional ``@number`` or ``@tag`` of a manifest into `(URL, number or tag)`. The second is
+    None if it is missing, or if `text` is the path of an existing folder.
 
-    >>> split_number("s3://bucket/train@12"), split_number("s3://bucket/train")
-    (('s3://bucket/train', 12), ('s3://bucket/train', None))
+    >>> split_reference("s3://bucket/train@12"), split_reference("s3://bucket/train@best")
+    (('s3://bucket/train', 12), ('s3://bucket/train', 'best'))
+    >>> split_reference("s3://bucket/train"), split_reference("sftp://user@host")
+    (('s3://bucket/train', None), ('sftp://user@host', None))
     """
-    match = _NUMBERED.fullmatch(text)
-    if match is None or (not is_url(text) and os.path.isdir(os.path.expanduser(text))):
+    match, scheme = _REFERENCE.fullmatch(text), _SCHEME.match(text)
+    if match is None:
         return text, None
-    return match[1], int(match[2])
+    if scheme is None or scheme[1].lower() == "file":
+        folder = os.path.expanduser(text) if scheme is None else _folder(text, scheme)
+        if os.path.isdir(folder):
+            return text, None
+    url, number, tag = match.groups()
+    if tag and scheme is not None and "/" not in url[scheme.end() :]:
+        return text, None  # the tag would be the host of a URL with a user name
+    return url, int(number) if number else tag
 
 
 def whole_set(url: AnyPath | Storage, options: Options) -> Storage:
-    """Like storage_of, for a writer or gc. Raises ValueError for an empty URL or one with a manifest number."""
+    """Like storage_of, for a writer or gc. Raises ValueError for an empty URL, or with the number or tag of a
+    manifest."""
     if isinstance(url, (str, bytes, os.PathLike)):
         text = os.fsdecode(url)
         if not text:
             raise ValueError("the URL of a set of shards is empty: '.' is the current folder")
-        if split_number(text)[1] is not None:
-            raise ValueError(f"{text!r} names a manifest of a set: leave out @ and the number")
+        url, reference = split_reference(text)
+        if reference is not None:
+            new = "" if is_url(text) else ", or make the folder first if its name has the @"
+            raise ValueError(f"{text!r} names manifest {reference} of {url}: leave out @{reference}{new}")
     return storage_of(url, options)
 
 

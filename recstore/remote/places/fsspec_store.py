@@ -3,7 +3,7 @@
 fsspec has no conditional put. On hdfs and viewfs, a commit moves a file to a free name, which only one writer can do.
 Elsewhere a commit opens a file with mode "xb", which fails if the name exists. File systems without this mode accept no
 commits. A writer killed while it writes such a file leaves a truncated manifest. Readers, writers and gc refuse it:
-remove it by hand.
+remove it by hand. Where a move cannot replace a file, a tag that is moved is missing for a moment.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20
 _MOVES_TO_FREE_NAMES = ("hdfs", "viewfs")
+_MOVES_REPLACE = ("file", "local", "memory", "sftp", "ssh")
 
 
 class FsspecStorage(Storage):
@@ -123,8 +124,8 @@ class FsspecStorage(Storage):
                 else:
                     with open(source, "rb") as local:
                         shutil.copyfileobj(local, file, _PIECE)
-            if replaces and system.exists(path):
-                system.rm_file(path)  # it has the same content, and some file systems cannot replace a file
+            if replaces and _protocol(system) not in _MOVES_REPLACE and system.exists(path):
+                system.rm_file(path)
             system.mv(temporary, path)
         except Exception:
             if system.exists(temporary):
@@ -172,7 +173,7 @@ class FsspecStorage(Storage):
 
 
 def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:
-    protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
+    protocol = _protocol(system)
     if protocol in _MOVES_TO_FREE_NAMES:
         return storage._put(system, path, data, replaces=False)
     system.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -189,6 +190,10 @@ def _create(storage: FsspecStorage, system: Any, path: str, data: Data) -> bool:
     with file:
         file.write(data)
     return True
+
+
+def _protocol(system: Any) -> str:
+    return str(system.protocol if isinstance(system.protocol, str) else system.protocol[0])
 
 
 def _modified(file: dict[str, Any]) -> float:

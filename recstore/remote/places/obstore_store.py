@@ -458,6 +458,6 @@ def _explained(error: BaseException, verb: str, where: str, options: Options) ->
     if is_of_provider:
         remedy = _NOT_FOUND
     if status == 403 and verb == "list":
-        remedy += "; without the right to list, open a manifest by its number, as URL@n"
+        remedy += "; without the right to list, open a manifest by its number or tag, as URL@n"
     reason = f" ({without_secrets(text, options):.400})" if text else ""
     return RemoteError(f"cannot {verb} {where}: {remedy or 'look at the reason'}{reason}", url=where), helps

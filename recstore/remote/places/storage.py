@@ -1,6 +1,6 @@
 """Storage: the interface to objects in a folder, an object store or an fsspec file system. Raises SegmentNotFoundError
 for a missing object, OutOfSpaceError for a full disk, RemoteError for any other failure. Writes are atomic, but see
-fsspec_store.py. Objects never change.
+fsspec_store.py. Objects never change, except tags.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Storage:
         raise NotImplementedError
 
     def write(self, name: str, source: Source) -> None:
-        """Writes an object from bytes or from the local file at the path `source`. May replace an object of the same
-        name and content, which renews its modification time."""
+        """Writes an object from bytes or from the local file at the path `source`. Replaces an object of the same name,
+        which renews its modification time."""
         raise NotImplementedError
 
     def create(self, name: str, data: Data) -> bool:
@@ -166,8 +166,8 @@ class _LimitedFile(io.BytesIO):
     def write(self, data: Buffer, /) -> int:
         if self.tell() + memoryview(data).nbytes > self.limit:
             raise CorruptError(
-                f"the object has more than {self.limit:,} bytes, too many for a manifest: another file has replaced "
-                "it; remove it",
+                f"the object has more than {self.limit:,} bytes, too many for what its name says: another file has "
+                "replaced it; remove it",
                 filename=self.where,
             )
         return super().write(data)

@@ -1,4 +1,4 @@
-"""`gc` of a set of shards: removes old manifests, and old files that no remaining manifest names.
+"""`gc` of a set of shards: removes old manifests without a tag, and old files that no remaining manifest names.
 
 The age of an object is the difference between its time and the time of a marker written now. Both come from the
 storage, so a wrong clock on this machine does not matter.
@@ -13,7 +13,7 @@ import re
 
 from recstore.errors import RemoteError, SegmentNotFoundError
 from recstore.remote.places.choose_storage import whole_set
-from recstore.remote.set import manifest
+from recstore.remote.set import manifest, tags
 from recstore.remote.set.names import KEYS, RECORDS
 from recstore.text import counted, size_text
 
@@ -49,8 +49,8 @@ class Collected:
 
 
 def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options = None) -> Collected:
-    """Removes old files of a set of shards: manifests that were replaced more than `days` ago, and shard files, filters
-    and temporary files of that age that no remaining manifest names, such as the files of killed writers.
+    """Removes old files of a set of shards: manifests without a tag that were replaced more than `days` ago, and shard
+    files, filters and temporary files of that age that no remaining manifest names, such as those of killed writers.
 
     Args:
         url: the set: a folder or a URL.
@@ -60,7 +60,7 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
         options: arguments of the object store, as for :func:`recstore.open`.
 
     Returns a :class:`recstore.remote.Collected`. Raises SegmentNotFoundError if the place has no objects;
-    CorruptError and VersionError for an unreadable manifest, without removing anything; RemoteError. Safe to run
+    CorruptError and VersionError for an unreadable manifest or tag, without removing anything; RemoteError. Safe to run
     beside readers, writers and other collections. Foreign objects stay.
 
     >>> import recstore.remote, tempfile
@@ -82,7 +82,9 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
     # Keep the manifests that were the newest at some time after `until`. A manifest is the newest until the next one is
     # written.
     numbers = sorted(manifests)
-    kept = [number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until] + numbers[-1:]
+    recent = {number for number, after in zip(numbers, numbers[1:]) if manifests[after][1] > until}
+    recent.update(numbers[-1:], tags.every(storage).values())
+    kept = [number for number in numbers if number in recent]
     named_hashes = _named_hashes(storage, kept)
     old_numbers = sorted(set(manifests) - set(kept))
     files = []
@@ -92,10 +94,13 @@ def gc(url: AnyPath, *, days: float = 7, dry_run: bool = False, options: Options
             files.append(name)
     nbytes = sum(manifests[number][0] for number in old_numbers) + sum(objects[name][0] for name in files)
     if not dry_run:
-        # A slow writer may have committed some of these files since.
+        # Since then a slow writer may have committed some of these files, or somebody named a manifest by a tag.
         new_numbers = {manifest.number_in(name) for name, *_ in storage.list("manifest-")} - set(manifests) - {0}
-        named_hashes = _named_hashes(storage, new_numbers)
+        tagged = set(tags.every(storage).values()).intersection(old_numbers)
+        named_hashes = _named_hashes(storage, new_numbers | tagged)
         files = [name for name in files if name[:40] not in named_hashes]
+        old_numbers = [number for number in old_numbers if number not in tagged]
+        kept = sorted({*kept, *tagged})
         # Manifests first, so that nobody opens a manifest whose files are being removed.
         storage.delete([manifest.name_of(number) for number in old_numbers])
         storage.delete(files)

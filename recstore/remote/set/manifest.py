@@ -1,6 +1,6 @@
 """Manifests list the shard files of a set in order.
 
-A set of shards is a folder or a URL prefix. It has only immutable objects: shard files `<hash>.recs`, named by the
+A set of shards is a folder or a URL prefix. It has immutable objects: shard files `<hash>.recs`, named by the
 BLAKE2b-160 hash of their content, the key filters `<hash>.keys` of a mapping, and `manifest-<n>.json`, n = 1, 2, 3, ...
 A conditional put of manifest n + 1 commits a change: one of two writers gets the number, and the other loads that
 manifest and applies its change to it. Readers keep the manifest that they opened. A manifest is JSON with a column for
@@ -13,6 +13,14 @@ each property:
 `low` and `high` are the bounds of a shard file's keys, in sets of mappings. `fingerprint` is a hash of the kind, the
 hashes, the record counts, the bounds and the attributes. The fingerprint of old manifests omits the bounds, so their
 bounds are ignored. A manifest names each file once, so a commit repeated after a lost answer adds nothing.
+
+The only objects that change are tags, `tag-<name>.json`. A tag names a manifest, and `gc` keeps that manifest. One put
+replaces the object, so a reader finds the old number or the new one. A name is a letter, then at most 99 letters,
+digits, `.`, `_` and `-`, all ASCII. A tag is JSON of at most 4,096 bytes:
+
+    {"recstore": "tag", "format": 1, "name": "best", "number": 3, "fingerprint": "<40 hex digits>"}
+
+`fingerprint` is the BLAKE2b-160 hash of "recstore tag", a line feed, the name, a line feed and the number in decimal.
 """
 
 from __future__ import annotations

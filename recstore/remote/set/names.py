@@ -33,6 +33,15 @@ def is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
+def is_file(name: str) -> bool:
+    """Whether an object has the name of a shard file or of a key filter.
+
+    >>> is_file("0" * 40 + ".keys"), is_file("0" * 40)
+    (True, False)
+    """
+    return is_hash(name[:40]) and name[40:] in (RECORDS, KEYS)
+
+
 def hash_of(file: BinaryIO) -> str:
     """The hex digest of the content of an open binary file."""
     digest = new_hash()

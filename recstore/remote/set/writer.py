@@ -10,7 +10,7 @@ from recstore.building.source import check_pairs, check_records, source_of
 from recstore.dataset import object_sizes
 from recstore.errors import SegmentNotFoundError
 from recstore.remote.places.choose_storage import whole_set
-from recstore.remote.set import manifest, names, shard_files
+from recstore.remote.set import manifest, names, shard_files, tags
 from recstore.remote.set.manifest import Manifest, Shard
 from recstore.shm import folders
 from recstore.text import an, counted
@@ -265,6 +265,34 @@ class ShardWriter:
             return Manifest(old.kind, [shard for shard in old.shards() if shard.hash not in removed], old.attributes)
 
         return manifest.commit(self.storage, change).number
+
+    def tag(self, name: str, number: int | None = None, *, delete: bool = False) -> int:
+        """Names a manifest, or moves the name to it, and returns its number. ``recstore.open(f"{url}@{name}")`` then
+        opens that manifest, and :func:`recstore.remote.gc` keeps it. Open lists keep their manifest.
+
+        Args:
+            name: letters, digits, ``.``, ``_`` and ``-``, a letter first, at most 100.
+            number: of the manifest; None for the newest.
+            delete: remove the name instead, and return 0.
+
+        Raises ValueError for an invalid name or number; SegmentNotFoundError for a missing manifest, or with `delete`
+        for a missing tag; RemoteError. Of several calls the last wins. Moving a tag is atomic.
+        """
+        object_name = tags.object_name(name)
+        if number is not None and (type(number) is not int or number < 1 or delete):
+            raise ValueError(f"number must be None or, without delete=True, a number of 1 or more, not {number!r}")
+        if delete:
+            if self.storage.size(object_name) is None:
+                raise tags.absent(name, self.storage)
+            self.storage.delete([object_name])
+            return 0
+        if number is None:
+            number = manifest.existing(self.storage)[0]
+        elif self.storage.size(manifest.name_of(number)) is None:
+            where = self.storage.of(manifest.name_of(number))
+            raise SegmentNotFoundError(errno.ENOENT, "no such manifest to tag: recstore log lists manifests", where)
+        tags.write(self.storage, name, number)
+        return number
 
     def _checked(self, entries: Entry | Iterable[Entry]) -> Iterator[Entry]:
         if isinstance(entries, Entry):

@@ -317,5 +317,6 @@ def test_the_page_has_every_command():
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )
     assert described == [
-        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "counters", "monitor", "doctor"
+        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc",
+        "stat", "log", "cp", "tag", "counters", "monitor", "doctor"
     ] and sorted(described) == sorted(commands)  # fmt: skip

@@ -73,6 +73,12 @@ gc --days 3
 gc --dry-run
 gc s --dir d
 gc s --days soon
+ls s --dir d
+log s@best
+log s -n 0
+tag s best 1 --delete
+tag s best x
+cp s
 monitor
 monitor --pid 1 -- ls
 monitor --pid x
@@ -116,7 +122,14 @@ doctor --post-mortem a.csv
 monitor --log /no/such/x -- ls
 monitor --log . -- ls
 monitor --pid 999999999
-gc nosuch"""
+gc nosuch
+ls nosuch
+stat nosuch@best
+log nosuch
+cp nosuch t
+cp nosuch t@best
+tag nosuch best
+tag nosuch 1st"""
 PYTHON = re.compile(r"recstore\.\w+|\[Errno|invalid \w+ value|\b(?!RECSTORE)\w+=|\b\w+\(|'type'")
 
 
