@@ -5,37 +5,29 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-import os
-import re
 import time
 import weakref
-from hashlib import blake2b
 
 from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
-from recstore.remote import tokens
+from recstore.remote import cached_manifests, tokens
 from recstore.remote.cache import cache as caches
 from recstore.remote.cache import cache_room, counters, fetch_client, ranges
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.helper import HELPER
-from recstore.remote.places.storage import MOST_READ, Storage, environment, reread
+from recstore.remote.places.storage import Storage, reread
 from recstore.remote.set import key_filters, manifest, names, tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Collection, Iterable
 
     from recstore.remote.cache.counters import Counters
-    from recstore.remote.places.storage import Listed, Options
 
 _TRIES = 20  # attempts to read a filter that other processes keep evicting
 _MOST_FETCHED = 1 << 30  # the bytes in memory of a set that is read by ranges, without limit=
 _MOST_MAPPED = 2**62  # bytes
 FILTER_BYTES = 128 << 20  # the maximum size of the filters in memory, per process and set: about 60 million keys
-
-_IS_PLACE = re.compile("endpoint|region|account|host|project|profile")
-_IS_SECRET = re.compile("key|secret|token|password|credential|sas|signature")
 
 _openers: weakref.WeakValueDictionary[bytes, Opener] = weakref.WeakValueDictionary()  # the Openers by token
 
@@ -48,92 +40,17 @@ def new(reading: tokens.Reading, storage: Storage, reference: int | str | None, 
         return Opener(reading, tags.load(storage, reference), storage)
     into = None if reading.cache is None else caches.Cache(reading.cache, reading.limit)
     client = fetch_client.Client(storage, into)
-    remote = _ClientStorage(client)
+    remote = cached_manifests.ClientStorage(client)
     try:
         if into is None:
             return RangesOpener(reading, tags.load(remote, reference), storage, client)
-        reading.place = reading.place or place_of(reading.options)
+        reading.place = reading.place or cached_manifests.place_of(reading.options)
         number = tags.number_of(remote, reference) if isinstance(reference, str) else reference
-        contents, lease = _manifest(reading, client, number, fingerprint)
+        contents, lease = cached_manifests.load(reading, client, number, fingerprint)
     except BaseException:
         client.close()
         raise
     return CachedOpener(reading, contents, storage, client, lease)
-
-
-# ---- Manifests in the cache ----
-
-
-def place_of(options: Options) -> str:
-    """A hash (16 hex digits) of the endpoint, region and account of a store, from options and environment without
-    secrets. It distinguishes stores with the same bucket name, and therefore the same URLs."""
-    text = f"{_place_options(environment())!r}\n{_place_options(options or {})!r}"
-    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-
-
-def _place_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The options that identify a store, sorted, including the nested options of fsspec."""
-    out = []
-    for name, value in options.items():
-        name = str(name).lower()
-        if isinstance(value, dict):
-            out += [(f"{name}.{inner}", text) for inner, text in _place_options(value)]
-        elif isinstance(value, (str, int)) and _IS_PLACE.search(name) and not _IS_SECRET.search(name):
-            out.append((name, str(value)))
-    return sorted(out)
-
-
-def set_id(url: str, number: int, place: str) -> str:
-    """The id of a manifest in a cache."""
-    return blake2b(f"{url}@{number} {place}".encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
-
-
-def _manifest(
-    reading: tokens.Reading, client: fetch_client.Client, number: int | None, fingerprint: str
-) -> tuple[manifest.Manifest, cache_room.Lease]:
-    """The manifest, and a lease of its set. One process on the machine fetches it. The newest manifest is looked up
-    each time, and fetched again if it was replaced since."""
-    remote, into, modified = _ClientStorage(client), client.cache, None
-    if number is None:
-        number, facts = manifest.existing(remote)
-        modified = caches.time_of(facts)
-    id_ = set_id(remote.url, number, reading.place)
-    name = os.path.join("sets", f"{id_}.json")
-    lease = cache_room.Lease(into.sets, id_, into.limit, into.group)
-
-    def cached() -> manifest.Manifest | None:
-        data = into.read(name, modified=modified)
-        try:
-            contents = None if data is None else manifest.Manifest.parse(data, remote.of(manifest.name_of(number)))
-        except CorruptError:
-            into.discard(name)
-            return None
-        known = contents is not None and contents.number == number and contents.fingerprint.startswith(fingerprint)
-        return contents if known else None
-
-    def fetch() -> manifest.Manifest:
-        contents = manifest.load(remote, number)
-        data = contents.dump()
-        with into.new_part(name, len(data), patience=client.storage.patience) as part:
-            part.write(data)
-            part.publish(modified)
-        return contents
-
-    return fetch_client.once(name, cached, fetch, client), lease
-
-
-class _ClientStorage(Storage):
-    """Reads manifests through the helper process."""
-
-    def __init__(self, client: fetch_client.Client) -> None:
-        super().__init__(client.storage.url)
-        self.client = client
-
-    def read(self, name: str, limit: int = MOST_READ) -> bytes:
-        return self.client.ask("read", name)  # type: ignore[no-any-return]
-
-    def list(self, prefix: str = "") -> Iterable[Listed]:
-        return self.client.ask("list", prefix)  # type: ignore[no-any-return]
 
 
 # ---- The opener ----
@@ -310,7 +227,7 @@ class CachedOpener(Opener):
                 if name in cached:
                     self.cache.use(name)
         try:
-            id_ = set_id(self.storage.url, self.manifest.number, self.reading.place)
+            id_ = cached_manifests.set_id(self.storage.url, self.manifest.number, self.reading.place)
             fetch_client.ensure(self._missing, self.client, id_)
         except BaseException:
             self.client.close()

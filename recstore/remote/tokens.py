@@ -4,7 +4,7 @@
     url    = size, bytes                      the folder or URL of the set, in UTF-8
     cache  = size, bytes                      with the flag "cached": the folder of the cache
     limit  = number                           with the flag "cached": the limit of the cache + 1; 0 for no limit
-    place  = 8 bytes                          with the flag "cached": see openers.place_of
+    place  = 8 bytes                          with the flag "cached": see cached_manifests.place_of
     limits = values, bytes                    with the flag "limits"
     private = pid, its start time, descriptor, 8 random bytes   with the flag "private"
 
@@ -51,7 +51,7 @@ class Reading:
     verify: str = "header"
     limits: Limits = None
     options: Options = None
-    place: str = ""  # see openers.place_of
+    place: str = ""  # see cached_manifests.place_of
 
 
 class Private:

@@ -16,7 +16,7 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, res
 from waiting import until
 
 import recstore
-from recstore.remote import openers, tokens
+from recstore.remote import cached_manifests, openers, tokens
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import manifest
 
@@ -278,7 +278,7 @@ def test_a_set_that_was_replaced_at_once_by_one_of_the_same_size(made, tmp_path)
 
 def test_a_bucket_of_another_endpoint_is_another_set(monkeypatch):
     def place(**options):
-        return openers.set_id("s3://b/x", 1, openers.place_of(options))
+        return cached_manifests.set_id("s3://b/x", 1, cached_manifests.place_of(options))
 
     for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_ACCOUNT_NAME"):
         monkeypatch.delenv(name, raising=False)
