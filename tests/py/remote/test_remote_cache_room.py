@@ -193,6 +193,9 @@ class Clock:
     def monotonic(self):
         return self.now
 
+    def monotonic_ns(self):
+        return int(self.now * 1e9)
+
     def time(self):
         return time.time()
 
