@@ -11,7 +11,16 @@ the files, and each machine fetches them once.
 from recstore.lazy_names import later
 
 # Each module is imported when one of its names is first used.
-_LATER = {"Collected": "set.collecting", "Entry": "set.writer", "ShardWriter": "set.writer", "gc": "set.collecting"}
+_LATER = {
+    "Collected": "set.collecting",
+    "Compacted": "set.compacting",
+    "Deleted": "set.deleting",
+    "Entry": "set.writer",
+    "ShardWriter": "set.writer",
+    "compact": "set.compacting",
+    "delete": "set.deleting",
+    "gc": "set.collecting",
+}
 
 __all__ = list(_LATER)
 __getattr__, __dir__ = later(globals(), _LATER, ("dask", "ray", "spark"))

@@ -417,6 +417,8 @@ assert_type(shard_writer.commit(entry), int)
 assert_type(shard_writer.remove(entry.hashes[0]) + shard_writer.remove([entry, "0" * 40]), int)
 collected = recstore.remote.gc(pathlib.Path("train"), days=0.5, dry_run=True)
 assert_type(collected, recstore.remote.Collected)
+assert_type(recstore.remote.compact("s3://bucket/train", shard_bytes="64MiB").new_files, int)
+assert_type(recstore.remote.delete("s3://bucket/train", ["a"], field=("user", "id"), dry_run=True).records, int)
 assert_type(collected.files + [str(number) for number in collected.manifests], list[str])
 shard_writer.commit(["0" * 40])  # type: ignore[list-item]
 recstore.remote.ShardWriter("train", compression="zip")  # type: ignore[arg-type]
