@@ -317,5 +317,5 @@ def test_the_page_has_every_command():
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )
     assert described == [
-        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "monitor", "doctor"
+        "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "compact", "delete", "monitor", "doctor"
     ] and sorted(described) == sorted(commands)  # fmt: skip

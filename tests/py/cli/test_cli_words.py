@@ -73,6 +73,11 @@ gc --days 3
 gc --dry-run
 gc s --dir d
 gc s --days soon
+compact
+compact s --shard-bytes 1kB
+delete s
+delete s --field a
+delete s --field a b --key c
 monitor
 monitor --pid 1 -- ls
 monitor --pid x
@@ -116,7 +121,10 @@ doctor --post-mortem a.csv
 monitor --log /no/such/x -- ls
 monitor --log . -- ls
 monitor --pid 999999999
-gc nosuch"""
+gc nosuch
+compact nosuch
+delete nosuch --key a
+delete nosuch --keys nosuch"""
 PYTHON = re.compile(r"recstore\.\w+|\[Errno|invalid \w+ value|\b(?!RECSTORE)\w+=|\b\w+\(|'type'")
 
 

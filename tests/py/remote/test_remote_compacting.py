@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from s3_sets import ALL, PARTS
 
 import recstore
+from recstore.cli import main
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest, rewriting
 from recstore.remote.set.compacting import compact
@@ -282,3 +284,15 @@ def test_a_killed_compaction(made, tmp_path, line):
     collecting.gc(made.at, days=0, options=made.options)
     assert len(list(storage_of(made.at, made.options).list())) == 7
     assert compact(made.at, options=made.options) == (2, 6, 1)
+
+
+# ---- The command ----
+
+
+def test_recstore_compact(tmp_path, capsys):
+    commit_all(tmp_path, PARTS)
+    assert main.main(["compact", str(tmp_path), "--shard-bytes", "1MiB"]) == 0
+    assert capsys.readouterr().out == "replaced 6 files by 1 file in manifest 2\n"
+    assert main.main(["compact", str(tmp_path)]) == 0 and capsys.readouterr().out == "no files to merge\n"
+    assert main.main(["compact", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"number": 2, "files": 0, "new_files": 0}

@@ -1,5 +1,6 @@
 """recstore.remote.set.deleting: deleting records of a set by key, or by the values of a field."""
 
+import json
 import os
 
 import kinds
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from s3_sets import ALL, PARTS, fetched
 
 import recstore
+from recstore.cli import main
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, rewriting
 from recstore.remote.set.deleting import delete
@@ -202,3 +204,39 @@ def test_a_damaged_file(server, kind):
         recstore.errors.CorruptError, lambda: delete(server.at, [70], options=server.options, **field)
     )
     assert error.value.filename == storage.of(name) and newest(server.at, server.options).number == 1
+
+
+# ---- The command ----
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        status = main.main(["delete", *map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def test_recstore_delete_from_a_list(tmp_path, run):
+    """A value that is written as an int matches the text and the int."""
+    commit_all(tmp_path, [[{"user": {"id": id_}} for id_ in (1, "1", "a", "", -5, 2, 1.5, "1.5")]])
+    assert run(tmp_path, "--field", "user.id", 1, "--dry-run")[1] == "would delete 2 records of 1 file\n"
+    status, out, err = run(tmp_path, "--field", "user.id", 1, -5, "1.5", "b")
+    assert (status, err) == (0, "") and out.startswith("deleted 4 records of 1 file in manifest 2; recstore gc ")
+    assert [record["user"]["id"] for record in contents(tmp_path)] == ["a", "", 2, 1.5]
+    assert run(tmp_path, "--field", "user.id", "nobody")[:2] == (0, "deleted 0 records of 0 files\n")
+    status, out, err = run(tmp_path, "--key", 2)
+    assert (status, out) == (1, "") and err.endswith("is a list: give --field\n")
+    assert "has the field 'x'" in run(tmp_path, "--field", "x", 1)[2]
+
+
+def test_recstore_delete_from_a_mapping(tmp_path, run):
+    commit_all(tmp_path / "set", [{"a": 1, "b": 2, " c": 3, 4: 5, "é": 6}])
+    (tmp_path / "keys").write_bytes("é\r\n\n4\n c".encode("utf-8-sig"))
+    status, out, err = run(tmp_path / "set", "--keys", tmp_path / "keys", "--key", "a", "--json")
+    assert (status, err) == (0, "") and json.loads(out) == {"number": 2, "records": 4, "files": 1, "dry_run": False}
+    assert contents(tmp_path / "set") == ([("b", 2)], [2])
+    (tmp_path / "keys").write_bytes(b"\xff")
+    assert run(tmp_path / "set", "--keys", tmp_path / "keys")[0] == 1
+    assert "leave out --field" in run(tmp_path / "set", "--field", "i", 1)[2]
