@@ -117,9 +117,11 @@ class Reader:
         checking: whether the reader is for the deep check, which makes no objects of classes.
         pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` then pickles too.
         requires: whether a class that is not found raises an error instead of becoming a Record.
+        verbatim: whether objects of classes, tensors and pickled values become Records, which store the same bytes
+            again without running code of a class.
     """
 
-    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles", "requires")
+    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles", "requires", "verbatim")
 
     def __init__(
         self,
@@ -131,6 +133,7 @@ class Reader:
         checking: bool = False,
         pickles: bool = False,
         requires: bool = False,
+        verbatim: bool = False,
     ) -> None:
         self.trusted = trusted
         self.allow_pickle = trusted or allow_pickle
@@ -140,6 +143,7 @@ class Reader:
         self.checking = checking
         self.pickles = pickles
         self.requires = requires
+        self.verbatim = verbatim
 
     def key(self) -> ReadingKey | None:
         """A value that is equal for Readers with equal options; None for the defaults."""
@@ -153,6 +157,8 @@ class Reader:
         Raises Error if the bytes are trusted and the class cannot be imported, and UntrustedError if `requires` is set
         and the class is not in `classes`, `seen` or registered.
         """
+        if self.verbatim:
+            return None
         name = main_name(module), qualname
         cls = self.classes.get(name) or self.seen.get(name)
         if cls is None and name in registered:
@@ -170,6 +176,7 @@ class Reader:
 
 
 CHECKING = Reader(trusted=False, checking=True)
+VERBATIM = Reader(trusted=False, verbatim=True)
 
 
 def _load(module: str, qualname: str) -> type:

@@ -106,7 +106,6 @@ def _build_store(source: Source[Any], options: argparse.Namespace) -> Any:
 def _shards(options: argparse.Namespace) -> int:
     """`--shards`: writes a set of shards and returns the exit status."""
     from recstore.building import cores
-    from recstore.dataset import object_sizes
     from recstore.remote.set import manifest, pool, writer
 
     for option in ("output", "shared", "keep", "dir"):
@@ -114,21 +113,14 @@ def _shards(options: argparse.Namespace) -> int:
             raise Usage(f"--shards and --{option} cannot be combined")
     if options.append and options.force:
         raise Usage("--append adds to the set and --force replaces it: choose one of them")
-    try:
-        shard_bytes = object_sizes.parse(options.shard_bytes or "128MiB")
-    except ValueError as error:
-        raise Usage(f"--shard-bytes: {error}") from None
-    if shard_bytes < writer.FEWEST:
-        raise Usage(f"--shard-bytes must be at least 1MiB, not {options.shard_bytes}")
+    size = shard_bytes(options.shard_bytes)
     workers = cores.available() if options.workers is None else options.workers
     threads = -(-cores.available() // workers) if workers > 1 else None
     how = _chosen(options, "compression", "index_by", "group_by")
     begin = time.monotonic()
     source = files.source(_inputs(options), options)
     with files.explained():
-        shards = writer.ShardWriter(
-            options.shards, mapping=source.pairs, shard_bytes=shard_bytes, threads=threads, **how
-        )
+        shards = writer.ShardWriter(options.shards, mapping=source.pairs, shard_bytes=size, threads=threads, **how)
         number = manifest.newest(shards.storage)
         if number and not (options.append or options.force):
             raise Refused(
@@ -140,6 +132,20 @@ def _shards(options: argparse.Namespace) -> int:
     report |= {"nbytes": sum(entry.nbytes for entry in entries), "files": sum(len(entry.shards) for entry in entries)}
     report["seconds"] = round(time.monotonic() - begin, 3)
     return show(options.json, report, _shards_line(report))
+
+
+def shard_bytes(text: str | None) -> int:
+    """The bytes that --shard-bytes means; None is the default. Raises Usage."""
+    from recstore.dataset import object_sizes
+    from recstore.remote.set import writer
+
+    try:
+        size = object_sizes.parse(text or "128MiB")
+    except ValueError as error:
+        raise Usage(f"--shard-bytes: {error}") from None
+    if size < writer.FEWEST:
+        raise Usage(f"--shard-bytes must be at least 1MiB, not {text}")
+    return size
 
 
 def _shards_line(report: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import os
 import sys
 
 import recstore
-from recstore.cli import build, cat, files, monitor, stores
+from recstore.cli import build, cat, files, monitor, rewriting, stores
 from recstore.cli import records as sources
 from recstore.cli.text import error_line
 
@@ -146,6 +146,7 @@ def _add_stores(commands: Commands) -> None:
     about = "with URL: keep manifests and files of the last N days; must exceed the time of any write (default: 7)"
     gc.add_argument("--days", type=_days, metavar="N", help=about)
     gc.add_argument("--dry-run", action="store_true", help="with URL: only print what would be removed")
+    rewriting.add(commands)
 
 
 def _add_sets(commands: Commands) -> None:

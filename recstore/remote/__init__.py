@@ -13,9 +13,13 @@ from recstore.lazy_names import later
 # Each module is imported when one of its names is first used.
 _LATER = {
     "Collected": "set.collecting",
+    "Compacted": "set.compacting",
     "Counters": "cache.counters",
+    "Deleted": "set.deleting",
     "Entry": "set.writer",
     "ShardWriter": "set.writer",
+    "compact": "set.compacting",
+    "delete": "set.deleting",
     "gc": "set.collecting",
 }
 

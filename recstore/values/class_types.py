@@ -217,7 +217,9 @@ def _describe_object(state: dict[str, Any], code: int, name: ClassName, rank: di
 
 
 def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
-    """Like ext_types.maker, for the codes of classes."""
+    """Like ext_types.maker, for the codes of classes, and for others whose payload a verbatim reader does not read."""
+    if code > OBJECT:
+        return lambda payload: Record(_new_name(), {"": payload}, _origin=(code, extra)), True
     length = 2 if code == ENUM else 3
     if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
         raise CorruptError(f"an ext value of code {code} without a class name")
@@ -230,7 +232,7 @@ def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
         return _checker(code, len(names)), True
     cls = reader.find(extra[0], extra[1])
     if cls is None:
-        return _record_maker(code, extra, names), False
+        return _record_maker(code, extra, names, reader.verbatim), False
     full = f"{extra[0]}.{extra[1]}"
     if code == ENUM:
         return _enum_maker(cls, full), True
@@ -264,15 +266,21 @@ def _checker(code: int, n: int) -> Make:
     return check
 
 
-def _record_maker(code: int, extra: Any, names: tuple[str, ...]) -> Make:
+def _new_name() -> Any:
+    """The name of the class of one verbatim Record. Objects with equal fields may be different keys of a dict."""
+    return object()
+
+
+def _record_maker(code: int, extra: Any, names: tuple[str, ...], verbatim: bool) -> Make:
     full, origin = f"{extra[0]}.{extra[1]}", (code, extra)
 
     def make(payload: Any) -> Record:
+        name = _new_name() if verbatim else full
         if code == ENUM:
             payload = (_enum_payload(payload),)
             fields = names if type(payload[0]) is str else ("value",)
-            return Record(full, zip(fields, payload), _origin=origin)
-        return Record(full, zip(names, _values(payload, len(names))), _origin=origin)
+            return Record(name, zip(fields, payload), _origin=origin)
+        return Record(name, zip(names, _values(payload, len(names))), _origin=origin)
 
     return make
 

@@ -178,7 +178,7 @@ def _describe_record(value: Any, writer: Writer | None) -> Described | None:
         writer.foreign = True
     code, extra = value._origin
     values = tuple(value.values())
-    return code, extra, values[0] if code == codes.ENUM else values
+    return code, extra, values if codes.ENUM < code <= codes.OBJECT else values[0]
 
 
 def pickled(value: Any, refuses: Callable[[Any], str | None] | None = None) -> tuple[int, None, bytes]:
@@ -485,7 +485,7 @@ def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
 
     Raises CorruptError for an unknown code or an invalid EXTRA, and Error for a class or dtype that cannot be loaded.
     """
-    if codes.ENUM <= code <= codes.OBJECT:
+    if codes.ENUM <= code <= codes.OBJECT or reader.verbatim and code in (codes.PICKLED, codes.TENSOR):
         from recstore.values import class_types
 
         return class_types.maker(code, extra, reader)

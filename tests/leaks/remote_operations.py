@@ -11,7 +11,7 @@ from leaks.operands import RECORDS
 from leaks.operations import every_attribute, operation
 
 import recstore
-from recstore.remote import Collected, Entry, ShardWriter, gc
+from recstore.remote import Collected, Compacted, Deleted, Entry, ShardWriter, compact, delete, gc
 
 
 @operation("recstore.remote", "recstore.remote.set.writer.ShardWriter", "recstore.remote.set.writer.Entry",
@@ -33,6 +33,19 @@ def written_sets(folder):
         except recstore.errors.EncodeError:
             pass
         every_attribute(gc(place, days=0, dry_run=True)), gc(place, days=0), Collected
+
+
+@operation("recstore.remote.set.compacting", "recstore.remote.set.compacting.Compacted",
+           "recstore.remote.set.deleting", "recstore.remote.set.deleting.Deleted")  # fmt: skip
+def changed_sets(folder):
+    for mapping in (False, True):
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            writer = ShardWriter(place, mapping=mapping, shard_records=7)
+            writer.commit(writer.write(enumerate(RECORDS) if mapping else RECORDS))
+            every_attribute(compact(place)), Compacted
+            for dry_run in (True, False):
+                deleted = delete(place, [3, 20], field=None if mapping else "id", dry_run=dry_run)
+                every_attribute(deleted), Deleted
 
 
 @operation()

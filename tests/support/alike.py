@@ -33,6 +33,8 @@ def alike(a, b):
     if isinstance(a, (datetime.datetime, datetime.time)):
         naive = a.replace(tzinfo=None) == b.replace(tzinfo=None)
         return naive and a.fold == b.fold and type(a.tzinfo) is type(b.tzinfo) and repr(a.tzinfo) == repr(b.tzinfo)
+    if type(a).__module__ == "torch" and hasattr(a, "equal"):
+        return a.dtype == b.dtype and a.equal(b)
     if isinstance(a, (str, bytes)):  # numpy's too: an array would drop NULs at their end
         base = str if isinstance(a, str) else bytes
         return base(a) == base(b)

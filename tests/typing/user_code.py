@@ -419,6 +419,8 @@ assert_type(shard_writer.tag("best", 3) + shard_writer.tag("best") + shard_write
 shard_writer.tag(3)  # type: ignore[arg-type]
 collected = recstore.remote.gc(pathlib.Path("train"), days=0.5, dry_run=True)
 assert_type(collected, recstore.remote.Collected)
+assert_type(recstore.remote.compact("s3://bucket/train", shard_bytes="64MiB").new_files, int)
+assert_type(recstore.remote.delete("s3://bucket/train", ["a"], field=("user", "id"), dry_run=True).records, int)
 assert_type(collected.files + [str(number) for number in collected.manifests], list[str])
 shard_writer.commit(["0" * 40])  # type: ignore[list-item]
 recstore.remote.ShardWriter("train", compression="zip")  # type: ignore[arg-type]

@@ -56,6 +56,12 @@ def make(segment: native.Segment) -> bytes:
 
     Raises CorruptError for an unreadable segment, ValueError for too many keys. Takes about 90 bytes of memory per key.
     """
+    return _packed(*hashes_in(segment))
+
+
+def hashes_in(segment: native.Segment) -> tuple[array[int], int]:
+    """The hashes of the keys of a mapping's segment, and the number of opaque keys, which have none and can equal
+    another object. Raises the errors of `make`."""
     hashes, opaque, seen = array("Q"), 0, 0
     keys = iter(_keys_of(segment))
     while True:
@@ -74,7 +80,7 @@ def make(segment: native.Segment) -> bytes:
         seen += collected.n
         if seen > _MOST_KEYS:
             raise ValueError(f"a filter holds at most {_MOST_KEYS:,} keys, not {seen:,}: write smaller shards")
-    return _packed(hashes, opaque)
+    return hashes, opaque
 
 
 def _packed(hashes: array[int], opaque: int) -> bytes:

@@ -318,5 +318,5 @@ def test_the_page_has_every_command():
     )
     assert described == [
         "demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc",
-        "stat", "log", "cp", "tag", "counters", "monitor", "doctor"
+        "stat", "log", "cp", "tag", "compact", "delete", "counters", "monitor", "doctor"
     ] and sorted(described) == sorted(commands)  # fmt: skip

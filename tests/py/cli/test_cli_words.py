@@ -79,6 +79,11 @@ log s -n 0
 tag s best 1 --delete
 tag s best x
 cp s
+compact
+compact s --shard-bytes 1kB
+delete s
+delete s --field a
+delete s --field a b --key c
 monitor
 monitor --pid 1 -- ls
 monitor --pid x
@@ -129,7 +134,10 @@ log nosuch
 cp nosuch t
 cp nosuch t@best
 tag nosuch best
-tag nosuch 1st"""
+tag nosuch 1st
+compact nosuch
+delete nosuch --key a
+delete nosuch --keys nosuch"""
 PYTHON = re.compile(r"recstore\.\w+|\[Errno|invalid \w+ value|\b(?!RECSTORE)\w+=|\b\w+\(|'type'")
 
 

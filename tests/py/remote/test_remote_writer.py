@@ -283,7 +283,8 @@ def test_a_commit_of_many_files_lists_them(server):
 
 
 def test_the_public_names():
-    assert sorted(recstore.remote.__all__) == ["Collected", "Counters", "Entry", "ShardWriter", "gc"]
+    names = "Collected Compacted Counters Deleted Entry ShardWriter compact delete gc"
+    assert sorted(recstore.remote.__all__) == names.split()
     assert recstore.remote.ShardWriter is ShardWriter is writer.ShardWriter
     assert "gc" in dir(recstore.remote)
     pytest.raises(AttributeError, lambda: recstore.remote.nonesuch).match("no attribute 'nonesuch'")
