@@ -12,11 +12,11 @@ from recstore._core import native
 from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote import cached_manifests, tokens
 from recstore.remote.cache import cache as caches
-from recstore.remote.cache import cache_room, counters, fetch_client, ranges
+from recstore.remote.cache import cache_room, counters, fetch_client
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.helper import HELPER
 from recstore.remote.places.storage import Storage, reread
-from recstore.remote.set import key_filters, manifest, names, tags
+from recstore.remote.set import key_filters, manifest, names, ranges, tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

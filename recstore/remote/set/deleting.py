@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from recstore._core import native, trust
 from recstore.errors import CorruptError, SegmentNotFoundError
-from recstore.remote.cache import ranges
-from recstore.remote.dicts import KeyRanges
 from recstore.remote.places.storage import reread
-from recstore.remote.set import key_filters, names
+from recstore.remote.set import key_filters, names, ranges
+from recstore.remote.set.key_ranges import KeyRanges
 from recstore.remote.set.rewriting import Rewriting
 from recstore.shm import registry
 from recstore.text import an

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 import recstore
-from recstore.remote.dicts import KeyRanges
 from recstore.remote.set import key_filters
+from recstore.remote.set.key_ranges import KeyRanges
 
 NAN = float("nan")
 

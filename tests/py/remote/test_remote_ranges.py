@@ -1,4 +1,4 @@
-"""recstore.open with lazy="records": recstore.remote.cache.ranges, and segments that are not whole."""
+"""recstore.open with lazy="records": recstore.remote.set.ranges, and segments that are not whole."""
 
 import os
 import pathlib
@@ -16,8 +16,8 @@ from waiting import in_child, together
 import recstore
 from recstore._core import native
 from recstore.remote import open_set, openers
-from recstore.remote.cache import ranges
 from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.set import ranges
 
 RANDOM, NOISE = random.Random(31), numpy.random.default_rng(31)
 
