@@ -231,9 +231,11 @@ def _tables(pyarrow: Any, records: Any, objects: Objects | None) -> Iterator[Any
                 table = pyarrow.Table.from_batches([batch])
                 if objects is not None and untyped:
                     rows = records[start : start + len(batch)]
-                    columns = dict(zip(table.column_names, table.columns))
+                    # The rest of the file may lack a field.
+                    columns = dict.fromkeys(fields, pyarrow.nulls(len(batch)))
+                    columns |= zip(table.column_names, table.columns)
                     columns |= {name: objects(list(rows.field((name,), default=None))) for name in untyped}
-                    table = pyarrow.table({name: columns[name] for name in fields})
+                    table = pyarrow.table(columns)
                 yield table
                 start += len(batch)
             return

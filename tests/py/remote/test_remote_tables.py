@@ -94,6 +94,7 @@ def test_a_field_without_an_arrow_type(tmp_path):
     [
         ([{"a": 1, "b": [2, "x"], "c": None}, {"a": 2, "c": 3}], ["int64", "objects", "int64"]),
         ([{"a": "x" if i < 70_000 else "\ud800", "b": i} for i in range(70_001)], ["objects", "int64"]),
+        ([{"a": "x", "c": 1}] * 65_536 + [{"a": "\ud800"}], ["objects", "null"]),
         ([{"a": 0.5}, {"a": 2**60 + 1}], ["objects"]),
         ([{"item": {"a": 1}}, {"item": 3}, {"item": 1j}], ["objects"]),
     ],
