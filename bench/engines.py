@@ -3,7 +3,7 @@ and `iter_torch_batches` of the Parquet files, in the same run.
 
 A record has two ids, a score and a path. All writers get the same blocks, which are already in Ray's memory.
 `recstore.open` and `Loader` read in one process, Ray's readers in all of its processes. `python bench/engines.py N`
-writes N records once with each writer.
+writes N records once with each writer, and `python bench/engines.py N spark` writes and reads them through Spark.
 """
 
 import contextlib
@@ -194,5 +194,59 @@ def time_readers(ray, n, folder, rounds):
     return time_ways(as_records, n, rounds, "read records") + time_ways(as_tensors, n, rounds, "read tensors")
 
 
+def time_spark(n):
+    """Prints the speed of the format "recstore" in Spark relative to Parquet, and the speed of a sink in Python that
+    drops all batches."""
+    from pyspark.sql import SparkSession, datasource
+
+    import recstore.remote.spark
+
+    class Dropping(datasource.DataSource, datasource.DataSourceArrowWriter):
+        @classmethod
+        def name(cls):
+            return "dropping"
+
+        def writer(self, schema, overwrite):
+            return self
+
+        def write(self, iterator):
+            for _ in iterator:
+                pass
+            return datasource.WriterCommitMessage()
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {"spark.driver.memory": "4g", "spark.ui.showConsoleProgress": "false"}
+    spark = SparkSession.builder.master(f"local[{os.cpu_count()}]").config(map=settings).getOrCreate()
+    recstore.remote.spark.register(spark)
+    spark.dataSource.register(Dropping)
+    rows = spark.createDataFrame(table(n, 0)).repartition(BLOCKS).cache()
+    rows.count()
+
+    def save(frame, form, path=None):
+        return lambda: frame().write.format(form).mode("overwrite").save(path) or n
+
+    def total(frame):
+        return lambda: frame().selectExpr("sum(id)").first()[0]
+
+    with tempfile.TemporaryDirectory() as folder:
+        parquet, shards = (os.path.join(folder, name) for name in ("parquet", "shards"))
+        from_parquet = lambda: spark.read.parquet(parquet)  # noqa: E731
+        from_shards = lambda: spark.read.format("recstore").load(shards)  # noqa: E731
+        id_column = lambda: spark.read.format("recstore").option("columns", "id").load(shards)  # noqa: E731
+        writers = {
+            "parquet": save(lambda: rows, "parquet", parquet),
+            "recstore": save(lambda: rows, "recstore", shards),
+            "dropping": save(lambda: rows, "dropping"),
+        }
+        scans = {"parquet": save(from_parquet, "noop"), "recstore": save(from_shards, "noop")}
+        sums = {"parquet": total(from_parquet), "recstore": total(from_shards), "columns=id": total(id_column)}
+        for what, ways in {"write": writers, "scan": scans, "sum(id)": sums}.items():
+            for way in ways.values():
+                way()  # starts the workers and imports their modules
+            for row in time_ways(ways, n, 5, what):
+                print(f"{what}, {row['way']}: {row['of_ray']:.2f} of parquet's speed", flush=True)
+    spark.stop()
+
+
 if __name__ == "__main__":
-    write_once(int(sys.argv[1]))
+    (time_spark if "spark" in sys.argv else write_once)(int(sys.argv[1]))

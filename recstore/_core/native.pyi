@@ -503,6 +503,7 @@ class ArrowExport:
     failure: BaseException | None
     is_rows: bool
     is_sure: bool
+    names: list[str] | None
     def restrict(self, begin: int, end: int) -> None: ...
     def settle(self, as_table: bool, requested: object = None, views: bool = False) -> None: ...
 

@@ -52,6 +52,10 @@ def read(
     """A ``ray.data.Dataset`` of the records of a set of shards, with a read task for each shard file. The blocks are
     Arrow tables. Values that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
 
+    A field without an Arrow type in its shard file, such as one of ints and texts, becomes a column of Python objects,
+    which Ray pickles. Records that are not all dicts then form the column ``item``. Where Arrow has a type, sets are
+    lists, and tuples are lists or dicts.
+
     Args:
         url: the set. ``url@12`` selects manifest 12, ``url@best`` the manifest with this tag; the default is the newest
             at the time of the call.
@@ -62,8 +66,8 @@ def read(
         options: arguments of the object store, as for ``recstore.open``.
         ray_options: arguments of ``ray.data.read_datasource``, such as `concurrency` and `override_num_blocks`.
 
-    Raises ImportError without Ray; SegmentNotFoundError without a set. A task raises TypeError for a field without
-    an Arrow type, ValueError for a column that a shard file lacks, CorruptError and RemoteError.
+    Raises ImportError without Ray; SegmentNotFoundError without a set. A task raises ValueError for a column that a
+    shard file lacks, CorruptError and RemoteError.
     """
     source = _tasks().ShardSource(url, columns, cache, limit, options)
     import ray.data

@@ -25,12 +25,14 @@ def register(spark: Any) -> None:
     accepts ``shard_bytes`` and ``compression`` as in :class:`recstore.remote.ShardWriter`.
 
     Reading: ``spark.read.format("recstore").load(url)``, with a partition for each shard file. ``url@12`` selects
-    manifest 12, ``url@best`` the manifest that has this tag when Spark plans a query; the default is the newest then.
-    The columns are the fields of the first shard file.
-    If later files have more fields, give all of them with ``spark.read.schema(...)``; missing values are null. Values
-    that are not records form the column ``item``; a mapping has the columns ``key`` and ``value``.
-    ``.option("cache", folder)`` is the cache folder of each node, and ``.option("limit", "500GiB")`` the most bytes in
-    it. Without a cache a task fetches a temporary copy.
+    manifest 12, ``url@best`` the manifest with this tag when Spark plans a query; the default is the newest then. The
+    columns are the fields of the first shard file.
+    If later files have more fields, or a field has no Arrow type, give the fields with ``spark.read.schema(...)``.
+    Other fields are not decoded, and missing values are null. Spark does not tell a source in Python which columns a
+    query uses: to decode only some, name them in a schema, or as ``.option("columns", "id,name")``, with the types of
+    the first shard file. Values that are not records form the column ``item``; a mapping has the columns ``key`` and
+    ``value``. ``.option("cache", folder)`` is the cache folder of each node, and ``.option("limit", "500GiB")`` the
+    most bytes in it. Without a cache a task fetches a temporary copy.
 
     Both: ``.option("storage.NAME", value)`` is the argument ``name`` of the object store, such as
     ``storage.endpoint``. Prefer the environment for secrets: Spark shows options in its plans.

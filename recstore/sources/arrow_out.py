@@ -90,6 +90,12 @@ def _export(records: Records[Any], exact: bool) -> ArrowExport:
     return export
 
 
+def keys(records: Records[Any]) -> list[str] | None:
+    """The keys of records that are dicts or None, in order; None if other records are among them."""
+    export, problems = native.arrow_export(records) or native.arrow_export_of(records, records._unwatched(), _plain)
+    return None if any(not path for path, *_ in problems) else export.names
+
+
 def _plain(value: Any) -> tuple[int | None, Any, Any] | None:
     """The argument `plain` of native.arrow_export_of: converts a value that only Python reads to a value that the core
     reads. Returns None for other values."""
@@ -121,7 +127,7 @@ _PLAIN_CODES = 1 | sum(1 << getattr(ext_codes, name) for name in (
     "ENUM", "DATETIME", "ZONEINFO", "FROZENSET", "STRINGDTYPE", "NAMEDTUPLE", "DATACLASS", "ATTRS", "OBJECT"
 ))  # fmt: skip
 _MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM_*
-_REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
+REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
 
 
 def _refusal(records: Records[Any], problem: _Problem) -> TypeError:
@@ -151,7 +157,7 @@ def _refusal(records: Records[Any], problem: _Problem) -> TypeError:
         text = f"{where} holds {next(iter(kinds))} of several units, but an Arrow column has one unit"
     else:
         text = f"{where} holds values of several types, {' and '.join(kinds)}, but an Arrow column has one type"
-    return TypeError(f"{text}. {_REMEDY}")
+    return TypeError(f"{text}. {REMEDY}")
 
 
 # ---- Arrow ----

@@ -10,7 +10,10 @@ import sys
 import tempfile
 import time
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
+import shard_sets
 
 import recstore
 import recstore.remote.ray
@@ -128,6 +131,69 @@ def test_reading(cluster, tmp_path):
     writer.commit([writer.write([{"id": 1}])])
     assert dataset.count() == 250 and recstore.remote.ray.read(url).count() == 1
     assert ids(recstore.remote.ray.read(f"{url}@1").iter_rows()) == list(range(250))
+
+
+IRREGULAR = [
+    {"a": 1, "d": {"x": 1}, "m": [1, "x"], "o": 1j, "n": None},
+    {"a": "x", "d": {"y": [None]}, "m": {"q": {"r": 1}}, "o": fractions.Fraction(1, 3), "n": 1 << 70},
+    {"a": None, "d": None, "m": b"", "o": {1: 2}, "n": 0.5},
+]
+
+
+def test_records_that_arrow_cannot_hold(cluster, tmp_path):
+    """Only fields without an Arrow type come back as Python objects."""
+    url = str(tmp_path / "set")
+    written = ray.data.from_items([{"i": i, **IRREGULAR[i % 3]} for i in range(30)], override_num_blocks=3)
+    written.write_datasink(recstore.remote.ray.Datasink(url, task_bytes=None))
+    back = recstore.remote.ray.read(url)
+    assert {row["i"]: row for row in back.iter_rows()} == {row["i"]: row for row in written.iter_rows()}
+    assert back.schema().names == ["i", *IRREGULAR[0]]
+    types = ray.get(back.to_arrow_refs()[0]).schema
+    assert pyarrow.types.is_int64(types.field("i").type) and pyarrow.types.is_struct(types.field("d").type)
+    shard_sets.write(url, [[{"a": 1}, {"a": 2}], [{"a": "x"}, {"a": 1j}], [{"a": None}, {"b": {1: 2}}], [{"a": 3}, 4]])
+    assert sorted(recstore.remote.ray.read(url).take_all(), key=repr) == sorted(
+        [{"a": 1}, {"a": 2}, {"a": "x"}, {"a": 1j}, {"a": None, "b": None}, {"a": None, "b": {1: 2}}]
+        + [{"item": {"a": 3}}, {"item": 4}],
+        key=repr,
+    )
+    shard_sets.write(url, [{"k": 1, "l": "x"}])
+    assert recstore.remote.ray.read(url).take_all() == [{"key": "k", "value": 1}, {"key": "l", "value": "x"}]
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+values = st.recursive(
+    plain | st.complex_numbers(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+        | st.dictionaries(st.integers(), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+rows_of_values = st.fixed_dictionaries({"i": st.integers(0, 9)}, optional={"a": values, "b": values})
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.lists(rows_of_values, min_size=1, max_size=6))
+def test_any_rows_come_back(cluster, rows):
+    """Writes the block that Ray makes of some rows, and reads it as Ray's tasks do."""
+    from ray.data._internal.delegating_block_builder import DelegatingBlockBuilder
+    from ray.data.block import BlockAccessor
+
+    from recstore.remote.engines import ray_tasks
+
+    builder = DelegatingBlockBuilder()
+    for row in rows:
+        builder.add(row)
+    block = builder.build()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = recstore.remote.ShardWriter(folder)
+        writer.commit([writer.write(run) for run in ray_tasks.runs([block])])
+        tasks = ray_tasks.ShardSource(folder, None, None, None, None).get_read_tasks(1)
+        tables = [BlockAccessor.for_block(table) for task in tasks for table in task()]
+    assert [row for table in tables for row in table.iter_rows(True)] == [
+        *BlockAccessor.for_block(block).iter_rows(True)
+    ]
 
 
 def test_errors(cluster, tmp_path):

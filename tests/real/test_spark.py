@@ -144,11 +144,37 @@ def test_a_field_that_only_a_later_file_has(spark, tmp_path):
     assert [tuple(row) for row in frame.collect()] == [(1, None), (2, "x")]
 
 
+def test_only_the_chosen_fields_are_decoded(spark, tmp_path):
+    """The other fields have no Arrow type."""
+    url = tmp_path / "set"
+    shard_sets.write(
+        url, [[{"a": 1, "m": [1, {}], "s": "x"}, {"a": 2, "m": "y"}], [{"o": 1j, "c": 0.5}, {"a": 3, "o": 1}]]
+    )
+    with pytest.raises(
+        Exception, match="the field 'm' holds values of several types.*: choose other fields with columns"
+    ):
+        load(spark, url)
+    frame = spark.read.schema("a long, c double").format("recstore").load(str(url))
+    assert [tuple(row) for row in frame.collect()] == [(1, None), (2, None), (None, 0.5), (3, None)]
+    frame = load(spark, url, columns="s, a")
+    assert frame.columns == ["a", "s"] and [row.a for row in frame.collect()] == [1, 2, None, 3]
+    with pytest.raises(Exception, match="the first shard file lacks the field 'c' of the option columns"):
+        load(spark, url, columns="a,c")
+    shard_sets.write(tmp_path / "mapping", [{"a": [1, "x"], "b": 1j}])
+    keys = load(spark, tmp_path / "mapping", columns="key")
+    assert [tuple(row) for row in keys.collect()] == [("a",), ("b",)]
+    shard_sets.write(tmp_path / "values", [[1, 2]])
+    assert [row.item for row in load(spark, tmp_path / "values", columns="item").collect()] == [1, 2]
+    other = spark.read.schema("other string").format("recstore")
+    for kind in ("mapping", "values"):
+        assert [tuple(row) for row in other.load(str(tmp_path / kind)).collect()] == [(None,), (None,)]
+
+
 def test_errors(spark, tmp_path):
     shard_sets.write(tmp_path / "set", [[{"a": 1}]])
     for message, options in (
         (
-            "reading the format recstore has no option 'shard_size': the options are path, cache, limit and storage.NAME",
+            "reading the format recstore has no option 'shard_size': the options are path, columns, cache, limit and storage.NAME",
             {"shard_size": "1"},
         ),
         ("options are for object stores", {"storage.endpoint": "http://127.0.0.1:1"}),

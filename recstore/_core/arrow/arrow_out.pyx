@@ -204,6 +204,13 @@ cdef class ArrowExport:
         """Whether all records are structs, and none is None."""
         return self.core.root.kind == RS_ARROW_KIND_STRUCT and not self.core.root.seen & RS_ARROW_SEEN_NULL
 
+    @property
+    def names(self):
+        """The keys of records that are dicts or None, in order; None for other records."""
+        if self.core.root.seen & ~(RS_ARROW_SEEN_STRUCT | RS_ARROW_SEEN_NULL):
+            return None
+        return [name_of(self.core.root.children[i]) for i in range(self.core.root.n_children)]
+
     cdef uint64_t batch_room(self):
         return <uint64_t>min(BATCH_RECORDS, self.end - self.position)
 

@@ -3,6 +3,7 @@ only when a function needs it."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from operator import itemgetter
 
@@ -11,6 +12,7 @@ import pyarrow.compute
 import ray.data
 from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import ReadTask
+from ray.data.extensions import ArrowPythonObjectArray
 
 from recstore.dataset import object_sizes
 from recstore.remote.engines import shard_tables
@@ -119,7 +121,7 @@ class ShardSource(ray.data.Datasource):  # type: ignore[misc]
     ) -> list[ReadTask]:
         return [
             ReadTask(
-                part.tables,
+                functools.partial(part.tables, objects=ArrowPythonObjectArray.from_objects),
                 BlockMetadata(
                     num_rows=part.records, size_bytes=part.nbytes, exec_stats=None, input_files=(part.where,)
                 ),

@@ -19,14 +19,17 @@ from recstore.remote.places.choose_storage import split_reference, storage_of
 from recstore.remote.places.storage import TRIES
 from recstore.remote.set import names, tags
 from recstore.shm import folders, registry
+from recstore.sources import arrow_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from typing import Any
 
     from recstore.remote.places.storage import AnyPath, Columns, Folder, Options, Storage
     from recstore.remote.set.manifest import Shard
+
+    Objects = Callable[[list[Any]], Any]
 
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
@@ -162,41 +165,126 @@ class Part:
             filename=self.where,
         )
 
-    def tables(self) -> Iterator[Any]:
+    def tables(self, names: Collection[str] | None = None, objects: Objects | None = None) -> Iterator[Any]:
         """Yields pyarrow Tables of up to 65,536 rows, each with its own memory. Records are rows; other values form the
         column ``item``; a mapping has the columns ``key`` and ``value``.
 
-        Raises ValueError for a column that is not in the file; TypeError for a field without an Arrow type.
+        Args:
+            names: the columns to decode if the file has them, instead of the `columns` of the part.
+            objects: makes a column from a list of values that have no Arrow type. Records that are not all dicts then
+                form the column ``item``.
+
+        Raises ValueError for one of the `columns` that is not in the file; without `objects`, TypeError for a field
+        without an Arrow type.
         """
         pyarrow = pyarrow_for("a source of tables")
         with self.open() as (keys, records):
-            if keys is not None:
-                for start in range(0, self.records, _ROWS):
-                    columns = [_column(pyarrow, values[start : start + _ROWS]) for values in (keys, records)]
-                    yield pyarrow.Table.from_arrays(columns, names=[KEY, VALUE])
-                return
-            if self.place.columns is not None:
-                records = records._only(self.place.columns)
             try:
-                reader = pyarrow.RecordBatchReader.from_stream(records)
-            except pyarrow.ArrowInvalid:  # a stream of values, not of structs
-                reader = _items(pyarrow, records)
-            self._require(reader.schema)
-            for batch in reader:
-                yield pyarrow.Table.from_batches([batch])
+                if keys is None:
+                    yield from self._record_tables(pyarrow, records, names, objects)
+                else:
+                    yield from _pair_tables(pyarrow, {KEY: keys, VALUE: records}, names, objects)
+            except TypeError as error:
+                problem = str(error).removesuffix(arrow_out.REMEDY)
+                remedy = "choose other fields with columns, or change the records"
+                raise TypeError(f"{problem}It is in {self.where}: {remedy}") from None
+
+    def _record_tables(
+        self, pyarrow: Any, records: Any, names: Collection[str] | None, objects: Objects | None
+    ) -> Iterator[Any]:
+        fields = None if names is None else arrow_out.keys(records)
+        if names is not None and fields is not None:
+            records = records._only([(name,) for name in fields if name in names])
+        elif names is None and self.place.columns is not None:
+            records = records._only(self.place.columns)
+        for table in _tables(pyarrow, records, objects):
+            if names is None:
+                self._require(table.schema)
+            yield table
 
     def _require(self, schema: Any) -> None:
         missing = [name for name in self.place.columns or () if name not in schema.names]
-        if missing and self.records:
+        if missing:
             raise ValueError(
                 f"no record of {self.where} has the field {missing[0]!r}: correct columns=, or leave it out and select "
                 "columns of the dataset"
             )
 
 
-def _column(pyarrow: Any, records: Any) -> Any:
+def _pair_tables(
+    pyarrow: Any, columns: dict[str, Any], names: Collection[str] | None, objects: Objects | None
+) -> Iterator[Any]:
+    """Tables of the pairs of a mapping. With neither of its columns in `names`, the keys give the number of rows."""
+    chosen = [name for name in columns if names is None or name in names] or [KEY]
+    for start in range(0, len(columns[KEY]), _ROWS):
+        rows = slice(start, start + _ROWS)
+        yield pyarrow.table({name: _column(pyarrow, columns[name][rows], objects) for name in chosen})
+
+
+def _tables(pyarrow: Any, records: Any, objects: Objects | None) -> Iterator[Any]:
+    """Tables of records or other values. Fields that Arrow cannot hold become columns of `objects`."""
+    start, fields, untyped = 0, list[str](), set[str]()
+    while True:
+        try:
+            for batch in _batches(pyarrow, records, start, fields, untyped):
+                table = pyarrow.Table.from_batches([batch])
+                if objects is not None and untyped:
+                    rows = records[start : start + len(batch)]
+                    # The rest of the file may lack a field.
+                    columns = dict.fromkeys(fields, pyarrow.nulls(len(batch)))
+                    columns |= zip(table.column_names, table.columns)
+                    columns |= {name: objects(list(rows.field((name,), default=None))) for name in untyped}
+                    table = pyarrow.table(columns)
+                yield table
+                start += len(batch)
+            return
+        except (TypeError, pyarrow.ArrowInvalid):
+            if objects is None:
+                raise
+            keys = arrow_out.keys(records)
+            if keys is None:  # not all are dicts
+                break
+            fields = keys
+            found = {name for name in fields if not _is_typed(pyarrow, records[start:]._only([(name,)]))}
+            if found <= untyped:
+                raise
+            untyped |= found
+    for first in range(start, len(records), _ROWS):
+        yield pyarrow.table({ITEM: objects(list(records[first : first + _ROWS]))})
+
+
+def _batches(pyarrow: Any, records: Any, start: int, fields: list[str], untyped: set[str]) -> Iterator[Any]:
+    """The record batches of records from `start` on, without the fields `untyped`. Raises TypeError for a field without
+    an Arrow type, and ArrowInvalid for a value that its type cannot hold."""
+    if start:
+        records = records[start:]
+    if untyped:
+        records = records._only([(name,) for name in fields if name not in untyped])
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(records)
+    except pyarrow.ArrowInvalid:  # a stream of values, not of structs
+        reader = _items(pyarrow, records)
+    yield from reader
+
+
+def _is_typed(pyarrow: Any, records: Any) -> bool:
+    """Whether Arrow can hold all values of records of one field."""
+    try:
+        for _ in pyarrow.RecordBatchReader.from_stream(records):
+            pass
+    except (TypeError, pyarrow.ArrowInvalid):
+        return False
+    return True
+
+
+def _column(pyarrow: Any, records: Any, objects: Objects | None) -> Any:
     """Records as one column; rows become structs."""
-    data = records.to_arrow()
+    try:
+        data = records.to_arrow()
+    except (TypeError, ValueError):
+        if objects is None:
+            raise
+        return objects(list(records))
     return data.to_struct_array() if isinstance(data, pyarrow.Table) else data
 
 
@@ -208,10 +296,10 @@ def _items(pyarrow: Any, container: Any) -> Any:
     return pyarrow.RecordBatchReader.from_batches(schema, batches)
 
 
-def first_schema(parts: Iterable[Part]) -> Any:
-    """The schema of the first part with records, or an empty schema."""
+def first_schema(parts: Iterable[Part], names: Collection[str] | None = None) -> Any:
+    """The schema of the first part with records, or an empty schema. `names` is as for Part.tables."""
     for part in parts:
-        for table in part.tables() if part.records else ():
+        for table in part.tables(names) if part.records else ():
             return table.schema
     return pyarrow_for("a source of tables").schema([])
 

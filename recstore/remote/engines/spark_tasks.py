@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recstore.remote.set.writer import Entry, ShardWriter
 
 _STORAGE = "storage."
-_READ_OPTIONS = ("path", "cache", "limit")
+_READ_OPTIONS = ("path", "columns", "cache", "limit")
 _WRITE_OPTIONS = ("path", "shard_bytes", "compression")
 _REMEDY = "give all fields with spark.read.schema(...)"
 
@@ -57,16 +57,25 @@ class ShardSource(datasource.DataSource):  # type: ignore[misc]
     def name(cls) -> str:
         return "recstore"
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> tuple[list[Part], list[str] | None]:
+        """The shard files, and the names of the option `columns`."""
         own, storage = chosen(self.options, _READ_OPTIONS, "reading")
-        return shard_tables.parts(own["path"], options=storage, cache=own.get("cache"), limit=own.get("limit"))
+        columns = own.get("columns")
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        parts = shard_tables.parts(own["path"], options=storage, cache=own.get("cache"), limit=own.get("limit"))
+        return parts, names
 
     def schema(self) -> Any:
-        self._is_inferred = True
-        return types.from_arrow_schema(shard_tables.first_schema(self._parts()))
+        parts, names = self._parts()
+        schema = shard_tables.first_schema(parts, names)
+        missing = [name for name in names or () if name not in schema.names]
+        if missing:
+            raise ValueError(f"the first shard file lacks the field {missing[0]!r} of the option columns: {_REMEDY}")
+        self._is_inferred = names is None
+        return types.from_arrow_schema(schema)
 
     def reader(self, schema: Any) -> ShardReader:
-        return ShardReader(self._parts(), schema, self._is_inferred)
+        return ShardReader(self._parts()[0], schema, self._is_inferred)
 
     def writer(self, schema: Any, overwrite: bool) -> ShardSink:
         from recstore.remote.set.writer import ShardWriter
@@ -93,7 +102,9 @@ class ShardReader(datasource.DataSourceReader):  # type: ignore[misc]
         if part is None:  # a set without shard files
             return
         schema = arrow_schema(self._schema)
-        for table in part.tables():
+        # With the first file's fields, all are read, so that another field in a later file is found.
+        names = None if self._is_inferred else schema.names
+        for table in part.tables(names):
             table = shard_tables.fitted(pyarrow, table, schema, part.where, _REMEDY, extra=not self._is_inferred)
             yield from table.to_batches()
 

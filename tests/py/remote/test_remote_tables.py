@@ -78,8 +78,45 @@ def test_values_and_mappings(tmp_path):
 
 def test_a_field_without_an_arrow_type(tmp_path):
     shard_sets.write(tmp_path / "mixed", [[{"a": 1}, {"a": "x"}]])
-    with pytest.raises(TypeError, match="'a'.* holds values of several types"):
+    with pytest.raises(TypeError, match="'a'.* holds values of several types.*choose other fields with columns"):
         rows(*shard_tables.parts(tmp_path / "mixed"))
+    records = [{"x.y": 1, "x": {"y": 1j}, "n": 0}, {"x.y": 2, "x": {"y": "a"}, "m": [None]}]
+    shard_sets.write(tmp_path / "mixed", [records])
+    (part,) = shard_tables.parts(tmp_path / "mixed")
+    (table,) = part.tables(("m", "x.y", "z"))
+    assert table.to_pylist() == [{"x.y": 1, "m": None}, {"x.y": 2, "m": [None]}]
+    (table,) = part.tables(("z",))
+    assert (table.num_rows, table.num_columns) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("records", "types"),
+    [
+        ([{"a": 1, "b": [2, "x"], "c": None}, {"a": 2, "c": 3}], ["int64", "objects", "int64"]),
+        ([{"a": "x" if i < 70_000 else "\ud800", "b": i} for i in range(70_001)], ["objects", "int64"]),
+        ([{"a": "x", "c": 1}] * 65_536 + [{"a": "\ud800"}], ["objects", "null"]),
+        ([{"a": 0.5}, {"a": 2**60 + 1}], ["objects"]),
+        ([{"item": {"a": 1}}, {"item": 3}, {"item": 1j}], ["objects"]),
+    ],
+)
+def test_columns_of_python_objects(tmp_path, records, types):
+    """Fields that Arrow cannot hold, because of their types or of a single value, and records that are not all dicts."""
+    stored = [record["item"] for record in records] if "item" in records[0] else records
+    shard_sets.write(tmp_path / "set", [stored])
+    (part,) = shard_tables.parts(tmp_path / "set")
+    as_objects = pyarrow.large_binary()
+
+    def objects(values):
+        return pyarrow.array([pickle.dumps(value) for value in values], as_objects)
+
+    tables = list(part.tables(objects=objects))
+    assert ["objects" if kind == as_objects else str(kind) for kind in tables[-1].schema.types] == types
+    back = [
+        {name: pickle.loads(value) if type(value) is bytes else value for name, value in row.items()}
+        for table in tables
+        for row in table.to_pylist()
+    ]
+    assert back == [{**dict.fromkeys(records[0]), **record} for record in records]
 
 
 def test_fitted():
