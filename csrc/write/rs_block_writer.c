@@ -269,6 +269,8 @@ rs_status rs_block_writer_begin_trial(rs_block_writer *self, rs_raw_block *block
     bool fits = is_short(block);
     block->trial = RS_TRIAL_FAILED;
     if (!self->encoding.has_last) return RS_OK;
+    /* Large values may repeat those of earlier blocks, which only the plan finds out. */
+    if (!fits && self->encoding.dictionaries.n_seen > 0) return RS_OK;
     rs_status status = list_spans(block, 0, block->n_records, err);
     if (status != RS_OK) return status == RS_E_ARG_LIMIT ? RS_OK : status;
     if (!fits) RS_TRY(try_sample(self, block, &fits, err));
