@@ -251,6 +251,18 @@ static uint64_t present_fields(rs_arrow_writer *self, const rs_arrow_node *node,
     return n;
 }
 
+/* put_value for the field of a struct, with the usual kinds of values inline. There is room for an int. */
+static inline uint8_t *put_field(rs_arrow_writer *self, uint32_t number, uint64_t i, uint8_t *p) {
+    const rs_arrow_node *node = &self->schema->nodes[number];
+    const rs_arrow_column *column = &self->columns[number];
+    const uint64_t at = i + column->offset;
+    if (!rs_arrow_is_valid(column, i)) return rs_put_none(p);
+    if (node->kind == RS_ARROW_INT) return rs_put_int(p, rs_arrow_int(column->first, at, node->width));
+    if (node->kind == RS_ARROW_FLOAT) return rs_put_float(p, to_double(column->first, at, node->width));
+    if (node->kind == RS_ARROW_TEXT) return put_string(self, number, at, p);
+    return put_value(self, number, i, p);
+}
+
 static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     const rs_arrow_schema *schema = self->schema;
     const rs_arrow_node *node = &schema->nodes[number];
@@ -269,10 +281,10 @@ static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, 
     for (uint32_t i = first; i < end && p != NULL; i++) {
         const rs_arrow_node *field = &schema->nodes[i];
         if (drop && is_none(self, i, at)) continue;
-        p = rs_arrow_room(self, p, field->key_size);
+        p = rs_arrow_room(self, p, field->key_size + RS_PUT_INT_ROOM);
         if (p == NULL) return NULL;
         rs_copy_few(p, schema->keys.data + field->key_off, field->key_size);
-        p = put_value(self, i, at, p + field->key_size);
+        p = put_field(self, i, at, p + field->key_size);
     }
     return self->status == RS_OK ? p : NULL;
 }

@@ -156,7 +156,12 @@ static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
 /* Returns whether n bytes are equal. Up to 16 bytes it avoids a call of memcmp, which takes longer. Most keys and many
  * values are that short. Either pointer may be NULL when n is 0. */
 static inline bool rs_equal_few(const uint8_t *a, const uint8_t *b, size_t n) {
-    if (n > 16) return memcmp(a, b, n) == 0;
+    if (n > 32) return memcmp(a, b, n) == 0;
+    if (n > 16) {
+        return ((rs_load_u64(a) ^ rs_load_u64(b)) | (rs_load_u64(a + 8) ^ rs_load_u64(b + 8)) |
+                (rs_load_u64(a + n - 16) ^ rs_load_u64(b + n - 16)) |
+                (rs_load_u64(a + n - 8) ^ rs_load_u64(b + n - 8))) == 0;
+    }
     if (n >= 8) return ((rs_load_u64(a) ^ rs_load_u64(b)) | (rs_load_u64(a + n - 8) ^ rs_load_u64(b + n - 8))) == 0;
     if (n >= 4) return ((rs_load_u32(a) ^ rs_load_u32(b)) | (rs_load_u32(a + n - 4) ^ rs_load_u32(b + n - 4))) == 0;
     return n == 0 || (a[0] == b[0] && a[n >> 1] == b[n >> 1] && a[n - 1] == b[n - 1]);

@@ -88,3 +88,6 @@ rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t 
 /* Returns the width of an int node for numbers from 0 to `range`. It is rounded up to 16, 32 or 64 if that costs few
  * bits, because whole bytes need no shifting. */
 unsigned rs_plan_width(uint64_t range);
+/* Returns a base for an int node of this width for numbers from min to max. The width may allow a few more numbers; the
+ * base is 0 if possible, else in the middle of the lowest ones, so that the node also fits blocks that are alike. */
+int64_t rs_plan_base(int64_t min, int64_t max, unsigned width);

@@ -114,6 +114,14 @@ static unsigned kind_of_part(const rs_template_part *part) {
     }
 }
 
+static rs_status plan_digits(chooser *self, const rs_template_part *part, candidate *out) {
+    const unsigned width = rs_packed_ints_width(part->max - part->min);
+    const int64_t base = rs_plan_base((int64_t)part->min, (int64_t)part->max, width);
+    RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, width, &base, 8, out));
+    out->plan->count = part->count;
+    return RS_OK;
+}
+
 /* Plans the child of a concat for one part of a string template. */
 static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_template *template, uint32_t number,
                            uint64_t position_id, rs_plan **out) {
@@ -135,10 +143,7 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
         RS_TRY(leaf(self, RS_FMT_NODE_SAME, 0, NULL, 0, &best));
         best.plan->count = part->of;
         break;
-    case RS_PART_DIGITS:
-        RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, rs_packed_ints_width(part->max - part->min), &part->min, 8, &best));
-        best.plan->count = part->count;
-        break;
+    case RS_PART_DIGITS: RS_TRY(plan_digits(self, part, &best)); break;
     case RS_PART_HEX:
         RS_TRY(leaf(self, RS_FMT_NODE_HEX, part->upper, NULL, 0, &best));
         best.plan->count = part->count;
@@ -272,8 +277,9 @@ static void divide(chooser *self, const rs_alternative *a, candidate *out, candi
 
 static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
+    const int64_t base = rs_plan_base(a->min, a->max, width);
     candidate any = {NULL, 0};
-    RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
+    RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &base, 8, out));
     out->bits = a->n * width;
     rs_plan_log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));

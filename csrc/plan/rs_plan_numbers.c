@@ -44,6 +44,13 @@ unsigned rs_plan_width(uint64_t range) {
     return bits;
 }
 
+int64_t rs_plan_base(int64_t min, int64_t max, unsigned width) {
+    const uint64_t range = (uint64_t)max - (uint64_t)min;
+    const uint64_t spare = width == 0 || width > 63 ? 0 : (UINT64_MAX >> (64 - width)) - range;
+    if (min >= 0 && (uint64_t)min <= spare) return 0;
+    return min < INT64_MIN + (int64_t)(spare / 2) ? min : min - (int64_t)(spare / 2);
+}
+
 /* ---- Ints ---- */
 
 /* Finds a narrow int node for most ints if a few lie far from the rest: frame of reference with exceptions, as in
@@ -180,17 +187,19 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
         unsigned width = rs_plan_width((uint64_t)max - (uint64_t)min);
         uint64_t cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
         if (n < a->n / 2 || cost >= *bits) continue;
-        *out = decimal(stats, width, min, scale, 0);
+        *out = decimal(stats, width, rs_plan_base(min, max, width), scale, 0);
         if (*out == NULL) return rs_no_memory(err);
         *bits = cost;
         *n_fits = n;
     }
-    for (unsigned scale = 0; scale <= 9 && counts.n[NO_SCALE] * 4 < a->n * 5; scale++) {
+    /* If all floats are exact at a scale, corrections save nothing: at a lower scale they take too many bits. */
+    const bool all_exact = *out != NULL && *n_fits == a->n;
+    for (unsigned scale = 0; scale <= 9 && !all_exact && counts.n[NO_SCALE] * 4 < a->n * 5; scale++) {
         if (!find_correction(stats, a, scale, &correction, &min, &max)) continue;
         unsigned width =
             rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
         if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
-        *out = decimal(stats, width, min, scale, correction);
+        *out = decimal(stats, width, width == 64 ? min : rs_plan_base(min, max, width - correction), scale, correction);
         if (*out == NULL) return rs_no_memory(err);
         *bits = a->n * width;
         *n_fits = a->n;

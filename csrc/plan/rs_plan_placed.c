@@ -228,7 +228,8 @@ static rs_status choose_run(rs_plan_chooser *self, const rs_alternative *a, uint
     child->bits = UINT64_MAX;
     if (a->kind == RS_FMT_NODE_INT && rs_choices_allow(self->stats->choices, RS_FMT_NODE_INT)) {
         unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
-        RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, child));
+        const int64_t base = rs_plan_base(a->min, a->max, width);
+        RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &base, 8, child));
         child->bits = (uint64_t)n_runs * ((width + 7) / 8 * 8);
     }
     if (a->kind == RS_FMT_NODE_FLOAT && rs_choices_allow(self->stats->choices, RS_FMT_NODE_FLOAT)) {

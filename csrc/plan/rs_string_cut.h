@@ -51,6 +51,26 @@ static inline rs_cut_class rs_cut_class_of(uint8_t c) {
     return (uint8_t)(lower - 'a') < 26 || c >= 128 ? RS_CUT_LETTERS : RS_CUT_SIGNS;
 }
 
+/* Reads n decimal digits, at most 18, eight at a time. Returns false when another character is among them. */
+static inline bool rs_cut_number(const uint8_t *p, size_t n, uint64_t *out) {
+    static const uint32_t powers[8] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000};
+    const uint64_t zeros = UINT64_C(0x3030303030303030);
+    uint64_t value = 0;
+    for (size_t k; n > 0; n -= k, p += k) {
+        k = n < 8 ? n : 8;
+        uint64_t w = k == 8 ? rs_load_u64(p) : rs_load_few_unchecked(p, k) << (64 - 8 * k) | zeros >> (8 * k);
+        w ^= zeros;
+        if (((w | (w + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080)) != 0) return false;
+        w = w * 10 + (w >> 8); /* pairs of digits, then fours, then eight */
+        w = ((w & UINT64_C(0xFF000000FF)) * UINT64_C(0xF424000000064) +
+             ((w >> 16) & UINT64_C(0xFF000000FF)) * UINT64_C(0x271000000001)) >>
+            32;
+        value = value * (k == 8 ? 100000000 : powers[k]) + w;
+    }
+    *out = value;
+    return true;
+}
+
 /* Cuts a string of 1-byte units. leaves[i] becomes leaf i, a stretch of `s`. Sets *from to the first leaf after the
  * start if `s` begins with the start, else to 0; earlier leaves are not set. Returns false when a step finds nothing to
  * divide at. */

@@ -107,10 +107,10 @@ static void add_digits(filler *self, column *c, rs_slice s) {
     uint64_t value = 0;
     unsigned mask = size == 0 ? 0 : c->digits;
     if (size > DIGITS) mask &= ~(unsigned)DECIMAL;
-    for (const uint8_t *p = s.ptr; p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
+    bool decimal = (mask & DECIMAL) != 0 && rs_cut_number(s.ptr, size, &value); /* then it has the other bits too */
+    for (const uint8_t *p = s.ptr; !decimal && p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
     c->digits = mask;
     if ((mask & DECIMAL) == 0) return;
-    for (const uint8_t *p = s.ptr; p != s.end; p++) value = value * 10 + (uint64_t)(*p - '0');
     if (value < c->min) c->min = value;
     if (value > c->max) c->max = value;
     c->zeros = c->zeros || (size > 1 && *s.ptr == '0');

@@ -5,6 +5,8 @@
 
 #include "base/rs_crc.h"
 
+enum { PROBED = 64 /* records from whose bytes those of a run are estimated */ };
+
 void rs_settled_clear(rs_settled *self) {
     rs_tree_clear(&self->tree);
     rs_links_clear(&self->links);
@@ -169,12 +171,25 @@ rs_status rs_block_encoding_settle(rs_block_encoding *self, rs_stats *survey, un
     return status;
 }
 
+/* Makes room for n more records, which take as much as the first ones on average. */
+static rs_status reserve_rest(rs_buffer *out, rs_places_part *places, size_t n, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(out, out->size_bytes / PROBED * n, err));
+    for (uint32_t i = 0; places != NULL && i < places->n_nodes; i++) {
+        rs_placed_values *v = &places->nodes[i];
+        RS_TRY(rs_buffer_reserve(&v->locals, v->locals.size_bytes / PROBED * n, err));
+        RS_TRY(rs_buffer_reserve(&v->values, v->values.size_bytes / PROBED * n, err));
+    }
+    return RS_OK;
+}
+
 rs_status rs_block_encoding_encode(const rs_settled *settled, const rs_values *values, uint32_t first, uint32_t n,
                                    rs_scan *scan, rs_places_part *places, rs_buffer *out, uint64_t *ends,
                                    rs_error *err) {
     scan->next = 0;
     if (places != NULL) RS_TRY(rs_places_part_begin(places, &settled->tree, err));
     for (uint32_t i = 0; i < n; i++) {
+        /* The first records show the size of the others: growing a buffer step by step copies it again and again. */
+        if (i == PROBED) RS_TRY(reserve_rest(out, places, n - i, err));
         if (places != NULL) places->local = first + i;
         RS_TRY(rs_encode_placed_record(&settled->tree, rs_values_at(values, first + i), scan, places, out, err));
         ends[i] = out->size_bytes;

@@ -7,9 +7,15 @@
 #include "plan/rs_plan_placed.h"
 
 enum {
-    SHORT_RUN = 8192,         /* the most records of a short block */
-    PREPARE_BYTES = 32 * 1024 /* the bytes of values that a thread takes at a time for preparation */
+    SHORT_RUN = 8192,          /* the most records of a short block */
+    PREPARE_BYTES = 32 * 1024, /* the bytes of values that a thread takes at a time for preparation */
+    SAMPLED_RECORDS = 1024,    /* about the most records of the sample of a trial */
+    PLANNED_RUNS = 16,         /* every 16th block is planned, so that better trees are found */
+    MOST_FAILED = 4            /* after more failures in turn, the distance of trials does not grow */
 };
+
+/* The most bytes of a sample and of a whole block in a trial, relative to the last block that was planned. */
+static const double SAMPLE_MOST = 1.05, TRIAL_MOST = 1.01;
 
 void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, const rs_choices *choices) {
     memset(self, 0, sizeof *self);
@@ -17,6 +23,7 @@ void rs_block_writer_begin(rs_block_writer *self, rs_segment_writer *writer, con
     self->encoding.writer = writer;
     self->encoding.offsets = &self->offsets;
     self->encoding.choices = *choices;
+    self->next_trial = 1;
 }
 
 void rs_block_writer_clear(rs_block_writer *self) {
@@ -29,6 +36,10 @@ void rs_block_writer_clear(rs_block_writer *self) {
 }
 
 /* ---- Blocks ---- */
+
+static bool is_short(const rs_raw_block *block) {
+    return block->number > 0 && block->n_records <= SHORT_RUN && block->raw.size_bytes < RS_FMT_BLOCK_RAW;
+}
 
 void rs_raw_block_reset(rs_raw_block *block) {
     rs_raw_block old = *block;
@@ -100,10 +111,6 @@ uint64_t rs_raw_block_memory(const rs_raw_block *block) {
         bytes += chunk->scan.capacity * sizeof(uint64_t) + chunk->encoded.capacity_bytes;
     }
     return bytes;
-}
-
-bool rs_raw_block_is_short(const rs_raw_block *block) {
-    return block->number > 0 && block->n_records <= SHORT_RUN && block->raw.size_bytes < RS_FMT_BLOCK_RAW;
 }
 
 /* ---- The survey ---- */
@@ -207,38 +214,105 @@ rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32_t first, uin
     return RS_OK;
 }
 
-/* ---- Settling and encoding ---- */
+/* ---- Trials ---- */
 
-/* Encodes all chunks under the tree of the last block. Unless all records fit and take fewer bytes than raw, *fits
- * becomes false and nothing stays encoded. RS_E_MEM. */
-static rs_status try_last_tree(rs_block_writer *self, rs_raw_block *block, bool *fits) {
-    uint64_t size = 0;
-    rs_status status = RS_OK;
-    block->tree = &self->encoding.last;
-    for (rs_chunk *chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
-        status = rs_block_writer_encode(block, chunk, NULL);
-        size += chunk->encoded.size_bytes;
-    }
-    *fits = status == RS_OK && size < block->raw.size_bytes;
-    if (*fits) return RS_OK;
-    block->tree = NULL;
-    for (rs_chunk *chunk = block->chunks; chunk != NULL; chunk = chunk->next) chunk->encoded.size_bytes = 0;
-    return status == RS_E_MEM ? rs_no_memory(&block->error) : RS_OK;
+/* Appends the places of the block to the bytes of its last chunk. */
+static rs_status end_places(rs_raw_block *block, rs_error *err) {
+    rs_buffer *out = &block->last->encoded;
+    size_t n = 0, before = out->size_bytes;
+    const rs_chunk *chunk;
+    if (block->tree->tree.n_placed == 0) return RS_OK;
+    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
+    rs_places_part *parts = (rs_places_part *)malloc(n * sizeof *parts);
+    if (parts == NULL) return rs_no_memory(err);
+    for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) parts[n++] = chunk->places;
+    rs_status status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
+    block->places_size = out->size_bytes - before;
+    free(parts);
+    return status;
 }
 
-static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
-    bool fits;
+/* Encodes every n-th record under the tree of the last block, whatever the chunks are. Returns whether all fit and take
+ * about as few bytes as that block. RS_E_MEM. */
+static rs_status try_sample(rs_block_writer *self, const rs_raw_block *block, bool *fits, rs_error *err) {
+    const rs_tree *tree = &self->encoding.last.tree;
+    const rs_values values = {block->base, block->spans, block->n_records};
+    uint64_t raw = 0;
+    rs_scan scan = {0};
+    rs_places_part places = {0};
+    rs_buffer out = {0};
+    rs_status status = rs_places_part_begin(&places, tree, err);
+    for (uint32_t i = 0; i < block->n_records && status == RS_OK; i += block->n_records / SAMPLED_RECORDS + 1) {
+        rs_slice record = rs_values_at(&values, i);
+        rs_scan_reset(&scan);
+        status = rs_scan_record(&scan, record, UINT64_MAX, err);
+        scan.next = 0;
+        places.local = i;
+        if (status == RS_OK) status = rs_encode_placed_record(tree, record, &scan, &places, &out, err);
+        raw += rs_slice_left(&record);
+    }
+    *fits = status == RS_OK && (double)out.size_bytes <= SAMPLE_MOST * self->planned_heap * (double)raw;
+    rs_scan_clear(&scan);
+    rs_places_part_clear(&places);
+    rs_buffer_clear(&out);
+    return status == RS_E_MEM ? status : RS_OK;
+}
+
+bool rs_block_writer_may_try(const rs_block_writer *self, const rs_raw_block *block) {
+    if (block->trial != RS_TRIAL_NONE || block->number == 0) return false;
+    if (block->closed && is_short(block)) return self->encoding.choices.level != RS_LEVEL_NONE;
+    if (self->encoding.choices.level != RS_LEVEL_AUTO && self->encoding.choices.level != RS_LEVEL_FAST) return false;
+    return block->number >= self->next_trial && (block->number + 1) % PLANNED_RUNS != 0;
+}
+
+rs_status rs_block_writer_begin_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
+    bool fits = is_short(block);
+    block->trial = RS_TRIAL_FAILED;
+    if (!self->encoding.has_last) return RS_OK;
+    /* Large values may repeat those of earlier blocks, which only the plan finds out. */
+    if (!fits && self->encoding.dictionaries.n_seen > 0) return RS_OK;
+    rs_status status = list_spans(block, 0, block->n_records, err);
+    if (status != RS_OK) return status == RS_E_ARG_LIMIT ? RS_OK : status;
+    if (!fits) RS_TRY(try_sample(self, block, &fits, err));
+    if (!fits) return RS_OK;
     block->encoded_ends = (uint64_t *)malloc((block->n_records + (size_t)1) * sizeof *block->encoded_ends);
+    if (block->encoded_ends == NULL) return rs_no_memory(err);
+    block->tree = &self->encoding.last;
+    block->trial = RS_TRIAL_RUNS;
+    return RS_OK;
+}
+
+rs_status rs_block_writer_end_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
+    uint64_t size = 0, most = block->raw.size_bytes - 1;
+    rs_chunk *chunk;
+    if (!is_short(block)) most = (uint64_t)(TRIAL_MOST * self->planned * (double)block->raw.size_bytes);
+    if (block->status == RS_OK) block->status = end_places(block, err);
+    if (block->status == RS_E_MEM) return rs_no_memory(err);
+    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) size += chunk->encoded.size_bytes;
+    block->trial = block->status == RS_OK && size <= most ? RS_TRIAL_PASSED : RS_TRIAL_FAILED;
+    block->status = RS_OK;
+    if (block->trial == RS_TRIAL_PASSED) return RS_OK;
+    block->tree = NULL;
+    block->places_size = 0;
+    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) chunk->encoded.size_bytes = 0;
+    return RS_OK;
+}
+
+void rs_block_writer_count_trial(rs_block_writer *self, const rs_raw_block *block) {
+    if (block->trial == RS_TRIAL_PASSED) self->n_failed = 0;
+    if (block->trial != RS_TRIAL_FAILED || is_short(block)) return;
+    if (self->n_failed < MOST_FAILED) self->n_failed++;
+    self->next_trial = block->number + (UINT64_C(1) << self->n_failed);
+}
+
+/* ---- Settling and encoding ---- */
+
+static rs_status settle_tree(rs_block_writer *self, rs_raw_block *block) {
+    if (block->trial == RS_TRIAL_PASSED) return RS_OK;
+    if (block->encoded_ends == NULL) {
+        block->encoded_ends = (uint64_t *)malloc((block->n_records + (size_t)1) * sizeof *block->encoded_ends);
+    }
     if (block->encoded_ends == NULL) return rs_no_memory(&block->error);
-    if (!block->surveyed && rs_raw_block_is_short(block) && self->encoding.has_last) {
-        RS_TRY(list_spans(block, 0, block->n_records, &block->error));
-        RS_TRY(try_last_tree(self, block, &fits));
-        if (fits) return RS_OK;
-    }
-    while (!block->surveyed) {
-        rs_block_writer_survey(self, block);
-        if (block->to_survey != NULL) block->to_survey = block->to_survey->next;
-    }
     RS_TRY(block->survey_status);
     rs_status status = rs_block_encoding_settle(&self->encoding, &block->survey, 0, &block->settled, &block->error);
     if (status == RS_OK) block->tree = &block->settled;
@@ -274,22 +348,6 @@ rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block
     return rs_buffer_append(&self->blocks, entry, sizeof entry, err);
 }
 
-/* Appends the places of the block to the bytes of its last chunk. */
-static rs_status end_places(rs_raw_block *block, rs_error *err) {
-    rs_buffer *out = &block->last->encoded;
-    size_t n = 0, before = out->size_bytes;
-    const rs_chunk *chunk;
-    if (block->tree->tree.n_placed == 0) return RS_OK;
-    for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
-    rs_places_part *parts = (rs_places_part *)malloc(n * sizeof *parts);
-    if (parts == NULL) return rs_no_memory(err);
-    for (chunk = block->chunks, n = 0; chunk != NULL; chunk = chunk->next) parts[n++] = chunk->places;
-    rs_status status = rs_places_write(parts, n, &block->tree->tree, block->n_records, out, err);
-    block->places_size = out->size_bytes - before;
-    free(parts);
-    return status;
-}
-
 /* Chooses between encoded and raw records, and makes the ends of encoded records relative to the block. */
 static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tree, bool *is_raw, rs_error *err) {
     uint64_t size = 0;
@@ -298,18 +356,19 @@ static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tr
         for (uint32_t i = 0; i < chunk->n; i++) block->encoded_ends[chunk->first + i] += size;
         size += chunk->encoded.size_bytes;
     }
+    *tree = self->encoding.last_number;
+    *is_raw = false;
+    if (block->trial == RS_TRIAL_PASSED) return RS_OK;
     if (block->tree != NULL && block->status == RS_OK) {
         block->status = end_places(block, err);
         size += block->places_size;
     }
-    *tree = self->encoding.last_number;
-    *is_raw = false;
-    if (block->tree == &self->encoding.last && block->status == RS_OK) {
-        *is_raw = size >= block->raw.size_bytes; /* try_last_tree did not know the size of the places */
-        return *is_raw ? rs_block_encoding_stay_raw(&self->encoding, tree, err) : RS_OK;
-    }
-    return rs_block_encoding_accept(&self->encoding, &block->settled, block->status, block->raw.size_bytes, size, 0,
-                                    tree, is_raw, err);
+    RS_TRY(rs_block_encoding_accept(&self->encoding, &block->settled, block->status, block->raw.size_bytes, size, 0,
+                                    tree, is_raw, err));
+    if (*is_raw) return RS_OK;
+    self->planned = (double)size / (double)block->raw.size_bytes;
+    self->planned_heap = (double)(size - block->places_size) / (double)block->raw.size_bytes;
+    return RS_OK;
 }
 
 static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bool is_raw, rs_block *out,
@@ -351,8 +410,28 @@ rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_e
     return RS_OK;
 }
 
+/* Encodes all chunks of a settled block, or of one whose trial runs. */
+static rs_status encode_all(rs_raw_block *block) {
+    rs_status status = RS_OK;
+    for (rs_chunk *chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
+        status = block->status = rs_block_writer_encode(block, chunk, &block->error);
+    }
+    return status;
+}
+
+static rs_status run_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
+    RS_TRY(rs_block_writer_begin_trial(self, block, err));
+    if (block->trial == RS_TRIAL_RUNS) {
+        (void)encode_all(block);
+        RS_TRY(rs_block_writer_end_trial(self, block, err));
+    }
+    rs_block_writer_count_trial(self, block);
+    return RS_OK;
+}
+
 rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
-    if (self->encoding.choices.level != RS_LEVEL_NONE && !rs_raw_block_is_short(block)) {
+    if (rs_block_writer_may_try(self, block)) RS_TRY(run_trial(self, block, err));
+    if (self->encoding.choices.level != RS_LEVEL_NONE && block->trial != RS_TRIAL_PASSED) {
         while (!block->surveyed) {
             rs_block_writer_survey(self, block);
             if (block->to_survey != NULL) block->to_survey = block->to_survey->next;
@@ -360,11 +439,7 @@ rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_err
     }
     rs_status status = rs_block_writer_settle(self, block);
     self->n_settled++;
-    if (block->tree == &block->settled) {
-        for (rs_chunk *chunk = block->chunks; chunk != NULL && status == RS_OK; chunk = chunk->next) {
-            status = block->status = rs_block_writer_encode(block, chunk, &block->error);
-        }
-    }
+    if (block->tree == &block->settled && status == RS_OK) status = encode_all(block);
     if (status != RS_OK && err != NULL) *err = block->error;
     if (status == RS_E_MEM || status >= RS_E_SYS) return status;
     return rs_block_writer_write(self, block, err);

@@ -15,6 +15,14 @@ typedef struct rs_chunk {
     rs_places_part places;
 } rs_chunk;
 
+/* The trial of a block with the tree of the last one, which saves the survey. */
+typedef enum rs_trial {
+    RS_TRIAL_NONE = 0, /* no trial so far */
+    RS_TRIAL_RUNS,     /* the chunks are being encoded under the tree of the last block */
+    RS_TRIAL_FAILED,
+    RS_TRIAL_PASSED /* the chunks are encoded; settling keeps them */
+} rs_trial;
+
 /* A block of raw records. It borrows base (the bytes of raw), tree and next, and owns the rest. Until the block is
  * closed, base and ends are the builder's, raw and arrays are memory for the builder's next block, and the block knows
  * the records up to the end of its last chunk. */
@@ -37,6 +45,7 @@ typedef struct rs_raw_block {
     uint32_t n_to_prepare, next_to_prepare;
     bool surveyed; /* the whole survey is done, or has failed */
     rs_status survey_status;
+    rs_trial trial;
     /* From settling on. */
     const rs_settled *tree; /* the tree of the encoded chunks; NULL if the records stay raw */
     rs_settled settled;
@@ -60,6 +69,10 @@ typedef struct rs_block_writer {
     uint64_t memory;                  /* bytes that the dictionaries owned when the last block was settled */
     uint64_t n_settled;               /* blocks that were settled, counted by the caller of rs_block_writer_settle */
     rs_attempts hints[RS_SURVEY_LAG]; /* the attempts after block b, at b % RS_SURVEY_LAG */
+    uint64_t next_trial;              /* blocks before this one have no trial */
+    unsigned n_failed;                /* trials that failed since one passed */
+    double planned;                   /* bytes of the last block that was planned, by its raw bytes */
+    double planned_heap;              /* the same without its places */
 } rs_block_writer;
 
 /* Begins a store. The writer must outlive `self`. Cannot fail. */
@@ -77,10 +90,6 @@ RS_NODISCARD rs_status rs_raw_block_add_chunk(rs_raw_block *block, uint32_t firs
                                               size_t n_key_sets, rs_error *err);
 /* Returns the bytes of memory of the block. An open block, which its builder owns, counts as full. */
 uint64_t rs_raw_block_memory(const rs_raw_block *block);
-/* Returns whether a closed block tries the tree of the last block first: few records rarely save the bytes of a tree of
- * their own. Once such a block is closed, only rs_block_writer_settle surveys it. */
-bool rs_raw_block_is_short(const rs_raw_block *block);
-
 /* Returns whether the failed attempts that the survey of block number `number` uses are known. */
 bool rs_block_writer_may_survey(const rs_block_writer *self, uint64_t number);
 /* Surveys the chunk block->to_survey, which the caller then advances. After the last chunk of a closed block, ends the
@@ -99,8 +108,21 @@ RS_NODISCARD rs_status rs_block_writer_prepare(const rs_raw_block *block, uint32
                                                rs_error *err);
 /* Computes the costs of placed nodes, and ends the survey. An error stays with the block. Any thread. */
 void rs_block_writer_weigh(rs_raw_block *block);
-/* Settles a surveyed or short block. The blocks of a store are settled in their order, each after the previous one is
- * written. After RS_E_MEM and the errors of the writer the store cannot be continued. */
+/* Returns whether a block must not be surveyed before its trial: most blocks of a store are alike, and few records
+ * rarely save the bytes of a tree of their own. The answer for a block may become false when an earlier one is counted,
+ * and true only when the block is closed. */
+bool rs_block_writer_may_try(const rs_block_writer *self, const rs_raw_block *block);
+/* Begins the trial of a closed block after the previous block is written: encodes a sample. While block->trial is
+ * RS_TRIAL_RUNS, the caller then encodes the chunks (rs_block_writer_encode) and calls rs_block_writer_end_trial.
+ * RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_writer_begin_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err);
+/* Ends a trial that runs: it passes if the records fit the tree of the last block and take about as few bytes as that
+ * block. RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_writer_end_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err);
+/* Counts a trial that has passed or failed. Separate because threads call rs_block_writer_may_try during a trial. */
+void rs_block_writer_count_trial(rs_block_writer *self, const rs_raw_block *block);
+/* Settles a block that was surveyed or passed its trial. The blocks of a store are settled in their order, each after
+ * the previous one is written. After RS_E_MEM and the errors of the writer the store cannot be continued. */
 RS_NODISCARD rs_status rs_block_writer_settle(rs_block_writer *self, rs_raw_block *block);
 /* Encodes a chunk of a settled block whose `tree` is not NULL. Several threads may encode chunks at once. RS_E_MEM;
  * RS_E_ARG_LIMIT when the block stays raw. The caller stores the error in block->status. */

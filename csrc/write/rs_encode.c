@@ -180,18 +180,6 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     }
 }
 
-/* Stores the bits of a child in the bit group at `at`. May store a whole word, but keeps the bytes after the group. */
-static inline void put_bits(encoder *self, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
-    size_t byte = at + (size_t)(bit_off >> 3);
-    unsigned shift = (unsigned)(bit_off & 7);
-    uint8_t *p = self->out->data + byte;
-    if (RS_UNLIKELY(shift + n_bits > 63 || self->out->capacity_bytes - byte < 8)) {
-        rs_store_bits(self->out->data + at, bit_off, n_bits, value);
-        return;
-    }
-    rs_store_u64(p, rs_load_u64(p) | (value & ((UINT64_C(1) << n_bits) - 1)) << shift);
-}
-
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
 
 /* put_fixed and put_appended take a value off `in`, and set *bits if the node has bits in the bit group of its parent.
@@ -255,7 +243,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         } else {
             RS_TRY(put_appended(self, child, in, &bits));
         }
-        if (child->bits != 0) put_bits(self, at, child->bit_off, child->bits, bits);
+        if (child->bits != 0) rs_encode_bits(self->out, at, child->bit_off, child->bits, bits);
     }
     return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
@@ -266,7 +254,7 @@ static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_
     size_t body = at + (size_t)((n * child->bits + 7) / 8);
     for (uint64_t i = 0; i < n; i++) {
         RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
-        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
+        if (child->bits != 0) rs_encode_bits(self->out, at, i * child->bits, child->bits, bits);
     }
     return RS_OK;
 }
@@ -295,7 +283,7 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     if (child->fixed) return put_fixed_elements(self, child, n, in, at);
     for (uint64_t i = 0; i < n; i++) {
         RS_TRY(put_appended(self, child, in, &bits));
-        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
+        if (child->bits != 0) rs_encode_bits(self->out, at, i * child->bits, child->bits, bits);
     }
     return RS_OK;
 }
@@ -316,7 +304,7 @@ static rs_status put_entries(encoder *self, const rs_node *child, bool keys, uin
         } else {
             RS_TRY(put_appended(self, child, in, &bits));
         }
-        if (child->bits != 0) put_bits(self, at, i * child->bits, child->bits, bits);
+        if (child->bits != 0) rs_encode_bits(self->out, at, i * child->bits, child->bits, bits);
         if (keys) in->ptr = rs_scan_end_unchecked(*in, &dicts);
     }
     return RS_OK;

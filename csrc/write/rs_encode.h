@@ -66,3 +66,16 @@ RS_NODISCARD rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_b
 
 /* Sets *stored to the stored number of a float in a decimal node. Returns false when the node cannot store it. */
 bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored);
+
+/* Stores the bits of a child in the zeroed bit group at `at`. May store a whole word, but keeps the bytes after the
+ * group. */
+static inline void rs_encode_bits(rs_buffer *out, size_t at, uint64_t bit_off, unsigned n_bits, uint64_t value) {
+    size_t byte = at + (size_t)(bit_off >> 3);
+    unsigned shift = (unsigned)(bit_off & 7);
+    uint8_t *p = out->data + byte;
+    if (RS_UNLIKELY(shift + n_bits > 63 || out->capacity_bytes - byte < 8)) {
+        rs_store_bits(out->data + at, bit_off, n_bits, value);
+        return;
+    }
+    rs_store_u64(p, rs_load_u64(p) | (value & ((UINT64_C(1) << n_bits) - 1)) << shift);
+}

@@ -36,11 +36,7 @@ static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     size_t size = rs_slice_left(&text);
     if (size == 0 || size > 18 || size < node->count) return false;
     if (size > node->count && size > 1 && *text.ptr == '0') return false;
-    for (const uint8_t *p = text.ptr; p != text.end; p++) {
-        unsigned digit = (unsigned)*p - '0';
-        if (digit > 9) return false;
-        value = value * 10 + digit;
-    }
+    if (!rs_cut_number(text.ptr, size, &value)) return false;
     *stored = value - node->base;
     return node->param == 64 || *stored >> node->param == 0;
 }
@@ -156,7 +152,7 @@ rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, s
             return misfit(err);
         }
         RS_TRY(put_part(child, &text, part, out, at, &bits, err));
-        if (out != NULL && child->bits != 0) rs_store_bits(out->data + at, child->bit_off, child->bits, bits);
+        if (out != NULL && child->bits != 0) rs_encode_bits(out, at, child->bit_off, child->bits, bits);
     }
     return RS_OK;
 }

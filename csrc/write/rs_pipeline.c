@@ -52,7 +52,7 @@ struct rs_pipeline {
     rs_error failure;
 };
 
-typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, SETTLE, ENCODE, WRITE } step;
+typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, TRY, SETTLE, ENCODE, WRITE } step;
 
 /* A step of a block, with its arguments. */
 typedef struct job {
@@ -60,6 +60,7 @@ typedef struct job {
     queued_block *q;
     rs_chunk *chunk;   /* ENCODE */
     uint32_t first, n; /* PREPARE: the alternatives */
+    bool forgets;      /* WRITE: gives back the pages of the block */
     rs_stats part;
 } job;
 
@@ -70,7 +71,8 @@ static step survey_step(const queued_block *q) {
     const rs_raw_block *block = q->block;
     if (q->surveying || q->settling || q->settled) return NOTHING;
     if (block->surveyed || q->writer->encoding.choices.level == RS_LEVEL_NONE) return NOTHING;
-    if (block->closed && rs_raw_block_is_short(block)) return NOTHING; /* settling surveys it if necessary */
+    if (rs_block_writer_may_try(q->writer, block) || block->trial == RS_TRIAL_RUNS) return NOTHING;
+    if (block->trial == RS_TRIAL_PASSED) return NOTHING;
     if (block->to_prepare != NULL) {
         if (block->next_to_prepare < block->n_to_prepare) return PREPARE;
         return q->n_preparing == 0 ? WEIGH : NOTHING;
@@ -83,7 +85,15 @@ static step survey_step(const queued_block *q) {
 static bool may_settle(const queued_block *q) {
     const rs_raw_block *block = q->block;
     if (q->settling || q->settled || q->surveying || q->n_preparing > 0) return false;
-    return block->surveyed || rs_raw_block_is_short(block) || q->writer->encoding.choices.level == RS_LEVEL_NONE;
+    if (block->trial == RS_TRIAL_RUNS) return false;
+    return block->surveyed || block->trial == RS_TRIAL_PASSED || q->writer->encoding.choices.level == RS_LEVEL_NONE;
+}
+
+/* Returns whether the trial of a closed block, the oldest one, may begin or end. */
+static bool may_try(const queued_block *q) {
+    if (q->settling || q->surveying || q->n_preparing > 0) return false;
+    if (q->block->trial == RS_TRIAL_RUNS) return q->to_encode == NULL && q->n_encoding == 0;
+    return rs_block_writer_may_try(q->writer, q->block);
 }
 
 static uint64_t bytes_of(const queued_block *q) {
@@ -101,8 +111,9 @@ static step find_step(const rs_pipeline *self, queued_block **out) {
     step next = NOTHING;
     *out = q;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
-    if (q != NULL && q->settled && q->to_encode != NULL) return ENCODE;
+    if (q != NULL && q->to_encode != NULL) return ENCODE;
     if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
+    if (q != NULL && may_try(q) && !self->held) return TRY;
     if (q != NULL && may_settle(q) && !self->held) return SETTLE;
     if (q != NULL && (next = survey_step(q)) != NOTHING) return next;
     if (memory_of(self) + bytes_of(self->open) > OPEN_BYTES) return NOTHING;
@@ -135,6 +146,7 @@ static job take(rs_pipeline *self) {
     case NOTHING: break;
     default: q->settling = true; break;
     }
+    j.forgets = self->n_spare > 0; /* else the next block is filled into the same pages */
     return j;
 }
 
@@ -162,6 +174,13 @@ static void end_preparing(queued_block *q, rs_stats *part, rs_status status, con
         block->survey_status = status;
         block->error = *err;
     }
+}
+
+static void end_trying(rs_pipeline *self, queued_block *q, rs_status status, const rs_error *err) {
+    q->settling = false;
+    q->to_encode = q->block->trial == RS_TRIAL_RUNS ? q->block->chunks : NULL;
+    if (status != RS_OK) fail(self, status, err);
+    else rs_block_writer_count_trial(q->writer, q->block);
 }
 
 static void end_settling(rs_pipeline *self, queued_block *q, rs_status status) {
@@ -205,10 +224,10 @@ static void end_writing(rs_pipeline *self, queued_block *q, rs_status status, co
     free(q);
 }
 
-/* Empties a written block for reuse, and gives the pages of its large buffers back to the system. */
-static void empty_block(rs_raw_block *block) {
-    if (block->raw.size_bytes >= FORGET_BYTES) rs_os_forget(block->raw.data, block->raw.size_bytes);
-    if (block->arrays.size_bytes >= FORGET_BYTES) rs_os_forget(block->arrays.data, block->arrays.size_bytes);
+/* Empties a written block for reuse, and may give the pages of its large buffers back to the system. */
+static void empty_block(rs_raw_block *block, bool forgets) {
+    if (forgets && block->raw.size_bytes >= FORGET_BYTES) rs_os_forget(block->raw.data, block->raw.size_bytes);
+    if (forgets && block->arrays.size_bytes >= FORGET_BYTES) rs_os_forget(block->arrays.data, block->arrays.size_bytes);
     rs_raw_block_reset(block);
 }
 
@@ -224,15 +243,19 @@ static void run(rs_pipeline *self, job *j) {
     case LIST: rs_block_writer_list(q->block); break;
     case PREPARE: status = rs_block_writer_prepare(q->block, j->first, j->n, &j->part, &err); break;
     case WEIGH: rs_block_writer_weigh(q->block); break;
+    case TRY:
+        if (q->block->trial == RS_TRIAL_RUNS) status = rs_block_writer_end_trial(q->writer, q->block, &err);
+        else status = rs_block_writer_begin_trial(q->writer, q->block, &err);
+        break;
     case SETTLE:
         status = rs_block_writer_settle(q->writer, q->block);
         /* The memory of the survey is free now, but the malloc arenas of its threads still hold it. */
-        if (q->block->raw.size_bytes > TRIM_BYTES) rs_os_trim();
+        if (q->block->surveyed && q->block->raw.size_bytes > TRIM_BYTES) rs_os_trim();
         break;
     case ENCODE: status = rs_block_writer_encode(q->block, j->chunk, &err); break;
     default:
         status = rs_block_writer_write(q->writer, q->block, &err);
-        if (status == RS_OK) empty_block(q->block);
+        if (status == RS_OK) empty_block(q->block, j->forgets);
         break;
     }
     rs_os_monitor_enter(self->monitor);
@@ -241,6 +264,7 @@ static void run(rs_pipeline *self, job *j) {
     case LIST:
     case WEIGH: end_survey(q); break;
     case PREPARE: end_preparing(q, &j->part, status, &err); break;
+    case TRY: end_trying(self, q, status, &err); break;
     case SETTLE:
         self->table_bytes += q->writer->memory - table_bytes;
         end_settling(self, q, status);

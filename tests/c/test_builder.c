@@ -5,6 +5,7 @@
 #include "rs_built.h"
 #include "base/rs_permute.h"
 #include "read/rs_mapping.h"
+#include "verify/rs_verify.h"
 #include "write/rs_mapping_builder.h"
 
 #include <pthread.h>
@@ -114,6 +115,19 @@ RECORD(add_random) {
     }
 }
 
+/* Pairs of alike ints and texts. Block 3 has one odd value at its end, block 5 longer texts, and block 8 larger ints. */
+RECORD(add_alike) {
+    uint64_t x = rs_mix64(i + 1), block = i / BLOCK;
+    char text[64];
+    (void)snprintf(text, sizeof text, "%s-%llx", block == 5 ? "a text that is far longer than the others" : "text",
+                   (unsigned long long)(x >> 44));
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "n");
+    if (i == 4 * BLOCK - 2) make_float(raw, 0.5);
+    else make_int(raw, (int64_t)(x % (block == 8 ? 1000000 : 100000)));
+    make_str(raw, "text"), make_str(raw, text);
+}
+
 typedef struct fixture {
     rs_segment_writer writer;
     rs_pipeline *pipeline;
@@ -187,6 +201,29 @@ TEST(test_the_same_bytes) {
     same_list(add_mixed, 20 * BLOCK + 100);
     same_list(add_large, 3000);
     same_list(add_random, 5 * BLOCK + 7);
+}
+
+static uint64_t trees_of(const fixture *m) {
+    rs_store store;
+    if (!CHECK_OK(rs_store_open(&store, rs_slice_of(m->segment.data, m->segment.size_bytes), NULL, &err), &err)) {
+        return 0;
+    }
+    uint64_t n = store.n_trees;
+    rs_store_close(&store);
+    return n;
+}
+
+/* Blocks that are alike share the tree of the first one, and the others get trees of their own. */
+TEST(test_blocks_that_are_alike) {
+    fixture m;
+    build_list(&m, add_alike, 3 * BLOCK, 0);
+    CHECK_U64(trees_of(&m), 1);
+    stop(&m);
+    build_list(&m, add_alike, 10 * BLOCK, 2);
+    CHECK(trees_of(&m) > 1 && trees_of(&m) < 10);
+    CHECK_OK(rs_verify_segment(rs_slice_of(m.segment.data, m.segment.size_bytes), NULL, NULL, &err), &err);
+    stop(&m);
+    same_list(add_alike, 10 * BLOCK);
 }
 
 /* A build starts threads only if its work takes longer than starting them. A single block may be enough. */

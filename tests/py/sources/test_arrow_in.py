@@ -277,6 +277,21 @@ def test_workers():
         RecordList([TABLE, bad], workers=2)
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+def test_blocks_alike_and_one_row_that_differs(threads):
+    """Blocks that are alike are encoded without a plan of their own, unless a row at their end does not fit."""
+    n = 4 * 65_536
+    numbers = [i * 7919 % 100_003 for i in range(n)]
+    numbers[2 * 65_536 - 1] = 10**12
+    texts = [f"row {i * 31 % 5000}" for i in range(n)]
+    texts[3 * 65_536 - 1] = "\u4e2d"
+    table = pa.table({"id": range(n), "number": numbers, "text": texts, "score": [x / 100 for x in numbers]})
+    with RecordList(table, threads=threads) as x:
+        assert len(x.info().trees) < 4
+        assert x.to_arrow().equals(table)
+        assert [x[i] for i in (2 * 65_536 - 1, n - 1)] == table.take([2 * 65_536 - 1, n - 1]).to_pylist()
+
+
 def test_progress_counts_rows(capfd):
     pytest.importorskip("rich")
     with RecordList(pa.table({"i": range(100_000)}), progress=True) as x:
