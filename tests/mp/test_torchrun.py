@@ -7,6 +7,7 @@ import time
 import interpreters
 import launching
 import pytest
+import s3
 from waiting import LIMIT_S
 
 from recstore.shm import process_memory
@@ -83,15 +84,37 @@ def test_one_build_and_one_store(name, tmp_path):
         assert peak - base <= built + store + 30e6
 
 
-def test_script_of_the_documentation(tmp_path):
+def script_of_the_documentation(name, folder):
+    """The path of a program of the page, written to a folder."""
     if not PAGE.exists():
         pytest.skip("docs/ is missing")
     page = PAGE.read_text(encoding="utf-8")
-    (script,) = re.findall(r"^```python\n(# train\.py\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "train.py").write_text(script)
-    stores = str(tmp_path / "named")
-    with torchrun(2, tmp_path / "train.py", folder=tmp_path, RECSTORE_DIR=stores) as process:
-        assert process.wait(DEADLINE) == 0, (tmp_path / "output").read_text()
-    output = (tmp_path / "output").read_text()
-    assert output.count("building") == 1
+    (script,) = re.findall(rf"^```python\n(# {name}\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (folder / name).write_text(script.replace('"/nvme"', repr(str(folder))))
+    return folder / name
+
+
+def read_by_two_ranks(script, folder, **variables):
+    """The output of two ranks, of which each must have read half of the records."""
+    with torchrun(2, script, folder=folder, **variables) as process:
+        assert process.wait(DEADLINE) == 0, (folder / "output").read_text()
+    output = (folder / "output").read_text()
     assert sorted(re.findall(r"rank (\d) read (\d+)", output)) == [("0", "10000"), ("1", "10000")]
+    return output
+
+
+def test_script_of_the_documentation(tmp_path):
+    script = script_of_the_documentation("train.py", tmp_path)
+    assert read_by_two_ranks(script, tmp_path, RECSTORE_DIR=str(tmp_path / "named")).count("building") == 1
+
+
+def test_script_of_a_set_of_shards(tmp_path):
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    script = script_of_the_documentation("shards.py", tmp_path)
+    with s3.Server() as server:
+        variables = {"endpoint": "AWS_ENDPOINT", "region": "AWS_REGION"}
+        variables |= {name: f"AWS_{name.upper()}" for name in ("access_key_id", "secret_access_key")}
+        read_by_two_ranks(script, tmp_path, **{variables[name]: server.options[name] for name in variables})
+        shards = [path for path in server.sent if path.endswith(".recs")]
+        assert len(shards) == 2 and all(server.requests["GET", path] == 1 for path in shards)
