@@ -248,6 +248,27 @@ def serving():
     until(lambda: not server.busy)
 
 
+def test_a_full_pipe_of_answers_does_not_stop_requests():
+    """The parent may be sending a large request, and reads answers only after it."""
+    slow, go, answered = Slow(), threading.Event(), []
+
+    def answer(*message):
+        answered.append(message)
+        assert go.wait(LIMIT_S)
+
+    server = fetch_process.Server(answer)
+    server._fetching[TARGET] = slow
+    server.take(1, "fetch", TARGET, [[("a", 1)]])
+    until(lambda: answered)
+    taking = threading.Thread(target=server.take, args=(2, "fetch", TARGET, [[("b", 1)]]), daemon=True)
+    taking.start()
+    until(lambda: slow.began == ["a", "b"])
+    assert server.busy
+    go.set()
+    until(lambda: not server.busy)
+    assert answered == [(1, None, None), (2, None, None)]
+
+
 def test_hints_do_not_delay_requests(serving):
     server, slow, answered = serving
     server.take(None, "hint", TARGET, [[(f"hinted {i}", 1) for i in range(20)]])
