@@ -4,6 +4,7 @@ tests/mp/test_remote_nodes.py tests several processes on a machine."""
 import errno
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -158,6 +159,67 @@ def test_an_interrupted_half_sent_request(made, tmp_path):
         client.ask("list", "manifest-")
     assert len(client.ask("list", "manifest-")) == 1 and process.returncode == 0
     client.close()
+
+
+def test_an_interrupt_between_answers(made, tmp_path, monkeypatch):
+    """The process has to end, or a thread whose answer was in the same bytes would wait forever."""
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
+    process = HELPER._process
+
+    def interrupt(*answer):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HELPER, "_take", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        client.ask("list", "manifest-")
+    monkeypatch.undo()
+    assert not HELPER.running and process.returncode == 0
+    assert len(client.ask("list", "manifest-")) == 1
+    client.close()
+
+
+def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypatch):
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
+    read, has_lock = helper._read, threading.Event()
+
+    def hold():
+        with HELPER._changed:
+            has_lock.set()
+            time.sleep(0.2)  # until the main thread waits for the lock
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.5)
+
+    def slow(pipe):
+        monkeypatch.setattr(helper, "_read", read)
+        data = read(pipe)
+        threading.Thread(target=hold, daemon=True).start()
+        assert has_lock.wait(LIMIT_S)
+        return data
+
+    monkeypatch.setattr(helper, "_read", slow)
+    with pytest.raises(KeyboardInterrupt):
+        client.ask("list", "manifest-")
+    assert not HELPER._reading and not HELPER.running
+    assert len(client.ask("list", "manifest-")) == 1
+    client.close()
+
+
+def test_a_request_without_a_set_keeps_the_process(tmp_path, monkeypatch):
+    """The garbage collector may close the last set while a forked process sends a request of its own."""
+    storage = storage_of(tmp_path)
+    set_, started = fetch_client.Client(storage, None), HELPER._started
+
+    def after_release(user):
+        process = started(user)
+        HELPER.release(set_)
+        return process
+
+    monkeypatch.setattr(HELPER, "_started", after_release)
+    assert HELPER.ask(storage, "list", (pickle.dumps(storage), None, None), ["x"]) == []
+    monkeypatch.undo()
+    HELPER.release(set_)
 
 
 # ---- The lock of a set ----
