@@ -128,6 +128,7 @@ class Cache:
                 try:
                     counters.add(fd, amounts)
                 finally:
+                    fcntl.flock(fd, fcntl.LOCK_UN)  # a process forked by another thread may have a copy of `fd`
                     os.close(fd)
 
     @contextlib.contextmanager

@@ -221,28 +221,34 @@ class Server:
 
     def _work(self, job: _Job) -> None:
         with self._lock:
-            if all(batch.failed for batch in job.batches):
-                self._done(job, None, None)
-                return
+            ended = self._done(job, None) if all(batch.failed for batch in job.batches) else None
         error: BaseException | None = None
         result = None
-        try:
-            result = job.act(*job.arguments)
-        except BaseException as raised:  # it becomes the answer
-            error = portable(raised)
+        if ended is None:
+            try:
+                result = job.act(*job.arguments)
+            except BaseException as raised:  # it becomes the answer
+                error = portable(raised)
+            with self._lock:
+                ended = self._done(job, error)
+        # Without the lock: while the pipe is full, the process must go on reading requests. The parent may send a large
+        # request before it reads on.
+        for number in ended:
+            self._answer(number, error, result)
         with self._lock:
-            self._done(job, error, result)
+            self.busy -= 1
 
-    def _done(self, job: _Job, error: BaseException | None, result: object) -> None:
-        self.busy -= 1
+    def _done(self, job: _Job, error: BaseException | None) -> list[int]:
+        """Ends a job. Returns the numbers of the requests that get an answer now."""
         if self._objects.get(job.key) is job:
             del self._objects[job.key]
+        ended = []
         for batch in job.batches:
             batch.left -= 1
-            ends = not batch.failed and (error is not None or batch.left == 0)
+            if batch.number is not None and not batch.failed and (error is not None or batch.left == 0):
+                ended.append(batch.number)
             batch.failed = batch.failed or error is not None
-            if ends and batch.number is not None:
-                self._answer(batch.number, error, result)
+        return ended
 
 
 def portable(error: BaseException) -> BaseException:

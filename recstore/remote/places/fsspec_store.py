@@ -60,19 +60,19 @@ class FsspecStorage(Storage):
         where = self.url if name is None else self.of(name)
         pauses = Pauses(self)
         while True:
-            begin = time.monotonic()
+            begin, opened = time.monotonic(), self._system  # another thread may set it to None
             self.count(requests=1)
             try:
-                if self._system is None:
-                    self._system = _file_system(self.url, self.options)
-                system, folder = self._system
+                if opened is None:
+                    opened = self._system = _file_system(self.url, self.options)
+                system, folder = opened
                 return act(system, folder if name is None else f"{folder.rstrip('/')}/{name}")
             except Error:
                 raise
             except FileNotFoundError:
                 raise absent(where) from None
             except Exception as error:  # each file system has its own exceptions
-                if self._system is None and isinstance(error, (ValueError, ImportError)):
+                if opened is None and isinstance(error, (ValueError, ImportError)):
                     raise
                 # Not chained, because the original error may contain secrets.
                 text = without_secrets(f"{type(error).__name__} {error}", self.options)
@@ -80,8 +80,8 @@ class FsspecStorage(Storage):
                 if not (repeats and _may_heal(error)):
                     raise failure from None
             pauses.wait(failure, begin, progress())
-            if self._system is not None:
-                type(self._system[0]).clear_instance_cache()
+            if opened is not None and self._system is opened:
+                type(opened[0]).clear_instance_cache()
                 self._system = None
 
     @fork_safe
@@ -214,8 +214,9 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
         settings = {name: value for name, value in (options or {}).items() if name != "patience"}
         return url_to_fs(url, **settings)  # type: ignore[no-any-return]  # ftp connects, and hdfs loads its library
     except (ValueError, TypeError, ImportError) as error:
+        reason = without_secrets(str(error), options)
         raise ValueError(
-            f"{url}: fsspec cannot open it: {error}; check the scheme and options=, or install the missing package"
+            f"{url}: fsspec cannot open it: {reason}; check the scheme and options=, or install the missing package"
         ) from None
 
 

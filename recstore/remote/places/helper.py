@@ -93,7 +93,7 @@ class _Died(Exception):
 class _Request:
     """A request without a final answer. `file` gets the pieces of an object, if there are any."""
 
-    __slots__ = ("answer", "file", "has_pieces")
+    __slots__ = ("__weakref__", "answer", "file", "has_pieces")
 
     def __init__(self, file: File | None) -> None:
         self.file, self.has_pieces = file, False
@@ -151,7 +151,7 @@ class Helper:
         while True:
             request = _Request(file)
             try:
-                return self._ask(request, method, target, arguments, user)
+                return self._ask(request, method, target, arguments, request if user is None else user)
             except _Died as error:
                 code = error.args[0]
                 if code == 0:  # it was idle, or ended for another thread
@@ -191,8 +191,7 @@ class Helper:
     def _started(self, user: object) -> _Process:
         """The process, started if necessary, and again with renewed credentials of the environment. The caller holds
         the lock."""
-        if user is not None:
-            self._users.add(user)
+        self._users.add(user)
         is_outdated = self._environment != environment()
         if self._process is not None and not self._requests and (is_outdated or self._process.poll() is not None):
             self._drop()
@@ -238,9 +237,7 @@ class Helper:
             try:
                 data = _read(process.stdout)
             finally:
-                self._changed.acquire()
-                self._reading = False
-                self._changed.notify_all()
+                self._lock_again(process)
             if process is not self._process:
                 process.stdout.close()  # dropped by another thread
                 continue
@@ -248,9 +245,29 @@ class Helper:
                 continue
             if not data:
                 self._raise_died(process)
-            for message in messages.add(data):
-                self._take(*message)
+            try:
+                for message in messages.add(data):
+                    self._take(*message)
+            except BaseException:  # Ctrl-C: the answers to other threads would be lost, and they would wait forever
+                if process is self._process:
+                    self._drop()
+                raise
         return request.answer
+
+    def _lock_again(self, process: _Process) -> None:
+        """Takes the lock after reading the pipe. After Ctrl-C while another thread has the lock, what was read is lost:
+        ends the process."""
+        try:
+            self._changed.acquire()
+            self._reading = False
+        except BaseException:
+            self._changed.acquire()
+            self._reading = False
+            if process is self._process:
+                self._drop()
+            raise
+        finally:
+            self._changed.notify_all()
 
     def _take(self, number: int | None, error: Any, result: Any) -> None:
         """Takes an answer. Ignores it if the requesting thread was interrupted."""

@@ -72,9 +72,9 @@ def delete(
     newest manifest. If all match, the set is empty. Records that are appended in the meantime are not searched.
 
     Raises KeyError if no record has the field; TypeError for a list without `field`, a mapping with it, and keys that
-    cannot be hashed; SegmentNotFoundError without a set; CorruptError for a damaged shard file; ConflictError if
-    another writer removed the old files in the meantime; OutOfSpaceError; RemoteError. After an error the set is
-    unchanged, and `gc` removes the new files.
+    cannot be hashed; UntrustedError if a value of `field` is a pickle, which is not loaded; SegmentNotFoundError
+    without a set; CorruptError for a damaged shard file; ConflictError if another writer removed the old files in the
+    meantime; OutOfSpaceError; RemoteError. After an error the set is unchanged, and `gc` removes the new files.
 
     >>> import recstore.remote, tempfile
     >>> w = recstore.remote.ShardWriter(tempfile.mkdtemp())

@@ -1,5 +1,6 @@
 """The counters of a cache: recstore.remote.Counters."""
 
+import fcntl
 import json
 import os
 import re
@@ -69,6 +70,31 @@ def test_the_file_is_damaged_or_read_only(tmp_path, monkeypatch):
     path.mkdir()
     into.count(hits=1)
     assert counters.read(into.folder) == Counters()
+
+
+def test_a_fork_while_a_thread_counts(tmp_path, monkeypatch):
+    """The child has a copy of the locked descriptor, which must not keep the lock."""
+    into, add, reading, writing = cache.Cache(tmp_path), counters.add, *os.pipe()
+    pids = []
+
+    def forking(fd, amounts):
+        pids.append(os.fork())
+        if pids[-1] == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent is done
+            os._exit(0)
+        add(fd, amounts)
+
+    monkeypatch.setattr(counters, "add", forking)
+    into.count(hits=1)
+    monkeypatch.undo()
+    with open(tmp_path / "recstore" / counters.NAME, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    into.count(hits=1)
+    assert counters.read(str(tmp_path / "recstore")).hits == 2
+    os.close(writing)
+    os.waitpid(pids[0], 0)
+    os.close(reading)
 
 
 def test_the_command(made, tmp_path, capsys, monkeypatch):

@@ -141,6 +141,14 @@ def test_invalid_arguments(tmp_path, keys, options, error, message):
     assert newest(tmp_path).number == 1
 
 
+def test_a_pickled_value_of_the_field_is_not_loaded(tmp_path):
+    w = ShardWriter(tmp_path, on_unsupported="pickle")
+    w.commit(w.write([{"v": 1, "n": 0}, {"v": test_every_record, "n": 1}]))
+    with pytest.raises(recstore.errors.UntrustedError):
+        delete(tmp_path, [1], field="v")
+    assert delete(tmp_path, [0], field="n").records == 1
+
+
 def test_a_mapping_has_no_field(tmp_path):
     commit_all(tmp_path, [{"a": 1}])
     pytest.raises(TypeError, lambda: delete(tmp_path, ["a"], field="i")).match("leave out field=")

@@ -4,6 +4,7 @@ tests/mp/test_remote_nodes.py tests several processes on a machine."""
 import errno
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -160,6 +161,67 @@ def test_an_interrupted_half_sent_request(made, tmp_path):
     client.close()
 
 
+def test_an_interrupt_between_answers(made, tmp_path, monkeypatch):
+    """The process has to end, or a thread whose answer was in the same bytes would wait forever."""
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
+    process = HELPER._process
+
+    def interrupt(*answer):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HELPER, "_take", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        client.ask("list", "manifest-")
+    monkeypatch.undo()
+    assert not HELPER.running and process.returncode == 0
+    assert len(client.ask("list", "manifest-")) == 1
+    client.close()
+
+
+def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypatch):
+    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    assert len(client.ask("list", "manifest-")) == 1
+    read, has_lock = helper._read, threading.Event()
+
+    def hold():
+        with HELPER._changed:
+            has_lock.set()
+            time.sleep(0.2)  # until the main thread waits for the lock
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.5)
+
+    def slow(pipe):
+        monkeypatch.setattr(helper, "_read", read)
+        data = read(pipe)
+        threading.Thread(target=hold, daemon=True).start()
+        assert has_lock.wait(LIMIT_S)
+        return data
+
+    monkeypatch.setattr(helper, "_read", slow)
+    with pytest.raises(KeyboardInterrupt):
+        client.ask("list", "manifest-")
+    assert not HELPER._reading and not HELPER.running
+    assert len(client.ask("list", "manifest-")) == 1
+    client.close()
+
+
+def test_a_request_without_a_set_keeps_the_process(tmp_path, monkeypatch):
+    """The garbage collector may close the last set while a forked process sends a request of its own."""
+    storage = storage_of(tmp_path)
+    set_, started = fetch_client.Client(storage, None), HELPER._started
+
+    def after_release(user):
+        process = started(user)
+        HELPER.release(set_)
+        return process
+
+    monkeypatch.setattr(HELPER, "_started", after_release)
+    assert HELPER.ask(storage, "list", (pickle.dumps(storage), None, None), ["x"]) == []
+    monkeypatch.undo()
+    HELPER.release(set_)
+
+
 # ---- The lock of a set ----
 
 
@@ -246,6 +308,27 @@ def serving():
     yield server, slow, answered
     slow.go.set()
     until(lambda: not server.busy)
+
+
+def test_a_full_pipe_of_answers_does_not_stop_requests():
+    """The parent may be sending a large request, and reads answers only after it."""
+    slow, go, answered = Slow(), threading.Event(), []
+
+    def answer(*message):
+        answered.append(message)
+        assert go.wait(LIMIT_S)
+
+    server = fetch_process.Server(answer)
+    server._fetching[TARGET] = slow
+    server.take(1, "fetch", TARGET, [[("a", 1)]])
+    until(lambda: answered)
+    taking = threading.Thread(target=server.take, args=(2, "fetch", TARGET, [[("b", 1)]]), daemon=True)
+    taking.start()
+    until(lambda: slow.began == ["a", "b"])
+    assert server.busy
+    go.set()
+    until(lambda: not server.busy)
+    assert answered == [(1, None, None), (2, None, None)]
 
 
 def test_hints_do_not_delay_requests(serving):

@@ -351,6 +351,28 @@ def test_a_lost_connection_of_fsspec(monkeypatch):
     pytest.raises(recstore.errors.RemoteError, storage_of(place.url, {"patience": 0}).read, "a").match("lost")
 
 
+def test_a_thread_of_fsspec_fails_while_another_connects_again(monkeypatch):
+    place = storage_of("memory://shared/set")
+
+    def failing(*arguments, **named):
+        place._system = None  # as another thread does after a lost connection
+        raise ValueError("unusable")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", failing)
+    with pytest.raises(recstore.errors.RemoteError, match="cannot read memory://shared/set/a.*unusable"):
+        place.read("a")
+
+
+def test_a_refusal_of_fsspec_has_no_secrets(monkeypatch):
+    def refusing(url, **settings):
+        raise ValueError(f"unknown settings {settings}")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refusing)
+    with pytest.raises(ValueError, match="fsspec cannot open it: unknown settings") as caught:
+        storage_of("memory://refused/set", {"token": "hidden-word"}).read("a")
+    assert "hidden-word" not in str(caught.value)
+
+
 def test_errors_of_fsspec_name_the_object(monkeypatch):
     place = storage_of("memory://failing/set")
 
