@@ -232,7 +232,7 @@ def test_the_trees_of_a_store_share_their_objects():
     rare = ["odd", 2.5, b"c", None, 2**70]
     block = 65_536
     numbers = [draw.choice(rare) if i % 4999 == 3 else draw.randrange(1000 + i) for i in range(5 * block)]
-    with RecordList({"number": number} for number in numbers) as x:
+    with RecordList(({"number": number} for number in numbers), compression="small") as x:  # a tree for each block
         assert repr(x.info().trees).count("kind='any'") == 5
         x[0]
         tracemalloc.start()
