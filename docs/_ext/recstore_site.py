@@ -1,6 +1,7 @@
 """Extensions of Sphinx for the site: tables of links become tables of contents, names in the text link to the
 reference, and classes list their members."""
 
+import difflib
 import inspect
 import pathlib
 import re
@@ -15,6 +16,7 @@ from sphinx.util.nodes import make_refnode
 
 HOME = re.compile(r"https://(?:github\.com/recstore/recstore/blob|raw\.githubusercontent\.com/recstore/recstore)/main/")
 MARK = re.compile(r"^<!-- toctree -->$", re.MULTILINE)
+DIFFERENCES = re.compile(r"^(\[Before\]\((.+)\) and \[after\]\((.+)\):)\n\n<!-- differences -->$", re.MULTILINE)
 NAMES = "docs/reference/names"  # the pages that autosummary writes
 SECTIONS = Config(
     napoleon_use_param=False,  # "a, b: both" is one entry of two names
@@ -26,6 +28,7 @@ INHERITED_FROM = ("recstore.",)  # other packages document the members inherited
 def setup(app):
     app.connect("config-inited", remove_old_names, priority=0)
     app.connect("source-read", add_toctree)
+    app.connect("source-read", add_differences)
     app.connect("source-read", link_readme)
     app.connect("html-page-context", hide_edit_button, priority=0)
     app.connect("build-finished", write_redirect)
@@ -55,6 +58,18 @@ def add_toctree(app, docname, source):
     """Replaces the mark with a table of contents of the listed pages."""
     pages = "\n".join(listed_pages(source[0]))
     source[0] = MARK.sub(lambda mark: f"```{{toctree}}\n:hidden:\n\n{pages}\n```", source[0])
+
+
+def add_differences(app, docname, source):
+    """Replaces the mark after the links to two programs with their differences."""
+    folder = pathlib.Path(app.srcdir, docname).parent
+
+    def shown(match):
+        head, *names = match.groups()
+        before, after = ((folder / name).read_text(encoding="utf-8").splitlines() for name in names)
+        return "\n".join([head, "", "```diff", *difflib.unified_diff(before, after, *names, lineterm=""), "```"])
+
+    source[0] = DIFFERENCES.sub(shown, source[0])
 
 
 def link_readme(app, docname, source):

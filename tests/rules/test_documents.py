@@ -201,9 +201,9 @@ def pairs():
 
 def test_training_shows_what_differs():
     text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```\{literalinclude\} (.+)\n:diff: (.+)\n```$", text, flags=re.MULTILINE)
+    shown = re.findall(r"^\[Before\]\((.+)\) and \[after\]\((.+)\):\n\n<!-- differences -->$", text, flags=re.MULTILINE)
     assert len(shown) == 3
-    assert sorted(shown) == [(f"examples/{after.name}", f"examples/{before.name}") for before, after in pairs()]
+    assert sorted(shown) == [(f"examples/{before.name}", f"examples/{after.name}") for before, after in pairs()]
 
 
 def test_changed_lines_are_marked():
