@@ -52,7 +52,8 @@ def copy_set(source: Storage, reference: int | str | None, target: Storage, show
     `target` lacks in the same size. With `shown`, draws a progress bar, which needs rich.
 
     Raises ValueError if the target is a set of another kind; SegmentNotFoundError for a missing manifest, tag or file;
-    CorruptError for a damaged file; OutOfSpaceError and RemoteError. After an error the target has its old manifest.
+    CorruptError for a damaged file; OutOfSpaceError and RemoteError. After an error the target has its old manifest,
+    unless files disappeared during the commit.
     """
     contents = tags.load(source, reference)
 
@@ -68,11 +69,17 @@ def copy_set(source: Storage, reference: int | str | None, target: Storage, show
     missing = _missing(target, contents)
     with Bar(shown, sum(shard.nbytes for shard in missing), "bytes", "copying") as bar:
         _Copying(copy.copy(source), copy.copy(target), contents.kind == "mapping", bar).run(missing)
+    _require(target, contents)
+    new = manifest.commit(target, change)
+    _require(target, contents)  # until the commit, gc may have removed old files that no manifest named
+    return Copy(new, missing)
+
+
+def _require(target: Storage, contents: Manifest) -> None:
     lost = _missing(target, contents)
     if lost:
         text = f"{counted(len(lost), 'shard file')} of the copy are gone: somebody removed them; copy again"
         raise SegmentNotFoundError(errno.ENOENT, text, target.of(lost[0].hash + names.RECORDS))
-    return Copy(manifest.commit(target, change), missing)
 
 
 def _missing(target: Storage, contents: Manifest) -> list[Shard]:
