@@ -48,7 +48,11 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles Ctrl-C and ends this process
     signal.signal(signal.SIGTERM, _stop)
-    message, status = _outcome(json.loads(arguments[0]))
+    try:
+        message, status = _outcome(json.loads(arguments[0]))
+    except sources.SourceError as error:
+        say(error=str(error))
+        os._exit(1)  # a normal end aborts if threads of pyarrow are still starting
     say(**message)
     return status
 
@@ -66,11 +70,9 @@ def _stop(*_: object, owner: int = os.getpid()) -> None:
 
 
 def _outcome(task: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Runs a task. Returns the last message, with its result or its error, and the exit status."""
+    """Runs a task. Returns the last message, with its result or its error, and the exit status. Raises SourceError."""
     try:
         return {"result": _TASKS[task.pop("what")](**task)}, 0
-    except sources.SourceError as error:
-        return {"error": str(error)}, 1
     except MemoryError:
         return {"error": "too little memory for so many records; use fewer records"}, 1
     except OSError as error:
