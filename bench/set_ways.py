@@ -14,27 +14,15 @@ def way(name):
 
 
 class Way:
-    """A format. `write` makes files in a folder; `open` opens them in the bucket, with a cache in a folder. A record is
-    a dict. `place` is `(rank, world_size)`."""
+    """A format. Each class has `write(records, folder, parts)`, which makes files; `open(folder=None)`, which opens
+    the files in the bucket, or those in a folder if the way has no cache; `epoch(number, place)`, an iterator of the
+    records, which are dicts; and `record(i)` if `random` is true. `place` is `(rank, world_size)`."""
 
     random = True  # whether a record can be read by its index
     caches = True  # whether a record is read again from a local disk
 
     def __init__(self, at="", server=None, cache=None):
         self.at, self.server, self.cache, self.loader = at, server, cache, None
-
-    def open(self, folder=None):
-        """Opens the files in the bucket, or those in a folder if the way has no cache."""
-        raise NotImplementedError
-
-    def write(self, records, folder, parts):
-        raise NotImplementedError
-
-    def epoch(self, number, place):
-        raise NotImplementedError
-
-    def record(self, i):
-        raise NotImplementedError
 
     def first(self):
         """Opens the files, and reads the first record."""

@@ -7,7 +7,7 @@ import sys
 
 import recstore
 from recstore.cli.build import shard_bytes
-from recstore.cli.files import Refused, Usage
+from recstore.cli.files import SET_HELP, Refused, Usage
 from recstore.cli.text import show
 from recstore.text import counted
 
@@ -26,14 +26,13 @@ _INT = re.compile("0|-?[1-9][0-9]{0,99}")
 
 def add(commands: Commands) -> None:
     """Adds the commands to the parser."""
-    url_help = "a set of shards: a folder, or a URL such as s3://bucket/train"
     compact = commands.add_parser(
         "compact",
         help="merge the small shard files of a set",
         description="Merges adjacent small files of a set of shards, in a new manifest. The records do not change. "
         "recstore gc removes the old files later.",
     )
-    compact.add_argument("url", metavar="URL", help=url_help)
+    compact.add_argument("url", metavar="URL", help=SET_HELP)
     about = "the size of the new files; files below half of it are merged (default: 128MiB)"
     compact.add_argument("--shard-bytes", metavar="SIZE", help=about)
     compact.set_defaults(run=_compact)
@@ -43,7 +42,7 @@ def add(commands: Commands) -> None:
         description="Deletes records of a set of shards by key, in a new manifest. Their bytes stay until recstore gc "
         "removes the old files. A key or value that is written as an integer also matches that integer.",
     )
-    delete.add_argument("url", metavar="URL", help=url_help)
+    delete.add_argument("url", metavar="URL", help=SET_HELP)
     about = "of a list: delete the records that have one of these values in FIELD; dots lead into nested dicts"
     delete.add_argument("--field", nargs="+", metavar=("FIELD", "VALUE"), help=about)
     delete.add_argument("--key", nargs="+", metavar="KEY", help="of a mapping: delete these keys")

@@ -12,7 +12,7 @@ from recstore.cli.files import Usage, refused
 from recstore.cli.text import brief, reason, show, shows_bars
 from recstore.errors import RemoteError, SegmentNotFoundError
 from recstore.remote.places.choose_storage import split_reference, storage_of, whole_set
-from recstore.remote.set import copying, manifest, names, tags
+from recstore.remote.set import copying, manifest, names, reading, tags
 from recstore.remote.set.manifest import Manifest
 from recstore.remote.set.writer import ShardWriter
 from recstore.text import counted, size_text, table
@@ -137,7 +137,7 @@ def _pairs(storage: Storage, numbers: list[int]) -> Iterator[tuple[Manifest, Man
 
     new = None
     with ThreadPoolExecutor(copying.THREADS) as pool:
-        for old in copying.ahead(pool, load, numbers):
+        for old in reading.ahead(pool, load, numbers, 2 * copying.THREADS):
             if old is not None:
                 if new is not None:
                     yield new, old

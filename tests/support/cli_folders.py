@@ -1,5 +1,7 @@
 """Runs commands in an empty folder and returns their output."""
 
+import json
+
 import pytest
 
 from recstore.cli import main
@@ -23,6 +25,18 @@ def run(capfdbinary):
         status = main.main([str(argument) for argument in arguments])
         out, err = capfdbinary.readouterr()
         return status, out.decode(), err.decode()
+
+    return call
+
+
+@pytest.fixture
+def run_json(run):
+    """Runs a command with --json, which must succeed, and returns its result."""
+
+    def call(*arguments):
+        status, out, err = run(*arguments, "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out)
 
     return call
 

@@ -15,7 +15,7 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
 
 
 def open_ranges(ranges, limits=None, path=None):
-    """A Segment over a file that is being fetched into memory by a remote.ranges.Ranges. Header, directory, the head of
+    """A Segment over a file that a remote.set.ranges.Ranges is fetching into memory. Header, directory, the head of
     KEY_INDEX and all sections except HEAP, OFFSETS and the saved indexes must be there. An absent byte is never read as
     data. `path` is for errors. Raises CorruptError, VersionError."""
     cdef Segment segment = Segment.__new__(Segment)

@@ -35,10 +35,10 @@ class Counters:
     hits: int = 0  #: openings of a shard file that was in the cache
     evictions: int = 0  #: files
     evicted_bytes: int = 0
-    fetch_ns: int = 0  #: nanoseconds in which readers waited for their fetches
-    process_ns: int = 0  #: nanoseconds in which readers waited for another process that fetched
-    store_ns: int = 0  #: nanoseconds in which fetches waited after failures of the store
-    room_ns: int = 0  #: nanoseconds in which fetches waited for room in the cache
+    fetch_ns: int = 0  #: readers' wait for their own fetches, in nanoseconds
+    process_ns: int = 0  #: readers' wait for fetches of other processes
+    store_ns: int = 0  #: pauses of fetches after failures of the store
+    room_ns: int = 0  #: wait of fetches for room in the cache
 
     @property
     def waits(self) -> dict[str, float]:

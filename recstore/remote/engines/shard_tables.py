@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from typing import NamedTuple
 
 from recstore._core import native, trust
 from recstore.dataset import object_sizes
 from recstore.errors import CorruptError
 from recstore.remote.places.choose_storage import split_reference, storage_of
-from recstore.remote.places.storage import TRIES
-from recstore.remote.set import names, tags
+from recstore.remote.set import names, reading, tags
 from recstore.shm import folders, registry
 from recstore.sources import arrow_out
 
@@ -127,7 +125,7 @@ class Part:
             into = cache.Cache(place.cache, place.limit)
             segment = into.open_segment(self._name, self.nbytes, fetch_process.Fetching(place.storage, into).fetch)
         else:
-            segment = self._fetched()
+            segment = reading.fetched(place.storage, self.hash)
         nbytes, is_mapping, n_records = segment.nbytes, segment.is_mapping, segment.store_records(0)
         if (nbytes, is_mapping, n_records) != (self.nbytes, self.is_mapping, self.records):
             segment.close()
@@ -147,23 +145,6 @@ class Part:
     @property
     def _name(self) -> str:
         return f"{self.hash}{names.RECORDS}"
-
-    def _fetched(self) -> native.Segment:
-        """The Segment of an unnamed temporary copy, which disappears if the task is killed."""
-        with tempfile.TemporaryFile() as file:
-            for _ in range(TRIES):
-                file.seek(0)
-                file.truncate()
-                with contextlib.suppress(CorruptError):  # the object was replaced while it was read
-                    self.place.storage.read_into(self._name, file)
-                file.flush()
-                if names.hash_of(file) == self.hash:
-                    return native.open_path(f"/dev/fd/{file.fileno()}", None)
-        raise CorruptError(
-            f"the content of the shard file does not match its name, in {TRIES} tries: write its records again, or "
-            "remove it from the set",
-            filename=self.where,
-        )
 
     def tables(self, names: Collection[str] | None = None, objects: Objects | None = None) -> Iterator[Any]:
         """Yields pyarrow Tables of up to 65,536 rows, each with its own memory. Records are rows; other values form the

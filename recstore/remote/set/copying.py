@@ -22,20 +22,16 @@ from recstore.building.progress import Bar
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.remote.places.folder_store import PosixStorage
 from recstore.remote.places.storage import reread
-from recstore.remote.set import key_filters, manifest, names, tags
+from recstore.remote.set import key_filters, manifest, names, reading, tags
 from recstore.remote.set.manifest import Manifest, Shard
 from recstore.text import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
-    from typing import BinaryIO, TypeVar
+    from collections.abc import Callable, Iterable
+    from typing import BinaryIO
 
     from recstore.remote.places.storage import Data, Storage
-
-    _T = TypeVar("_T")
-    _R = TypeVar("_R")
 
 THREADS = 8  # files at a time
 
@@ -66,7 +62,8 @@ def copy_set(source: Storage, reference: int | str | None, target: Storage, show
     number = manifest.newest(target)
     if number:
         change(manifest.load(target, number))  # raises before anything is copied
-    missing = _missing(target, contents)
+    lacking = {name.partition(".")[0] for name in manifest.missing(target, contents.kind, contents.shards())}
+    missing = [shard for shard in contents.shards() if shard.hash in lacking]
     with Bar(shown, sum(shard.nbytes for shard in missing), "bytes", "copying") as bar:
         _Copying(copy.copy(source), copy.copy(target), contents.kind == "mapping", bar).run(missing)
     _require(target, contents)
@@ -76,32 +73,10 @@ def copy_set(source: Storage, reference: int | str | None, target: Storage, show
 
 
 def _require(target: Storage, contents: Manifest) -> None:
-    lost = _missing(target, contents)
+    lost = manifest.missing(target, contents.kind, contents.shards())
     if lost:
-        text = f"{counted(len(lost), 'shard file')} of the copy are gone: somebody removed them; copy again"
-        raise SegmentNotFoundError(errno.ENOENT, text, target.of(lost[0].hash + names.RECORDS))
-
-
-def _missing(target: Storage, contents: Manifest) -> list[Shard]:
-    sizes = {name: size for name, size, *_ in target.list()}
-    return [
-        shard
-        for shard in contents.shards()
-        if sizes.get(shard.hash + names.RECORDS) != shard.nbytes
-        or contents.kind == "mapping"
-        and shard.hash + names.KEYS not in sizes
-    ]
-
-
-def ahead(pool: ThreadPoolExecutor, act: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Yields `act(item)` of each item in order. The pool works on the next items meanwhile."""
-    pending: deque[Future[_R]] = deque()
-    for item in items:
-        pending.append(pool.submit(act, item))
-        if len(pending) > 2 * THREADS:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+        text = f"{counted(len(lost), 'file')} of the copy are gone: somebody removed them; copy again"
+        raise SegmentNotFoundError(errno.ENOENT, text, target.of(lost[0]))
 
 
 class _Stopped(BaseException):
@@ -118,7 +93,7 @@ class _Copying:
     def run(self, shards: Iterable[Shard]) -> None:
         pool = ThreadPoolExecutor(THREADS)
         try:
-            deque(ahead(pool, self.copy, shards), 0)
+            deque(reading.ahead(pool, self.copy, shards, 2 * THREADS), 0)
         except BaseException:
             self.source.patience, self.target.patience, self.stopped = 0.0, 0.0, True
             raise

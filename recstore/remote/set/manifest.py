@@ -37,6 +37,7 @@ from typing import NamedTuple
 
 from recstore.errors import ConflictError, CorruptError, RemoteError, SegmentNotFoundError, VersionError
 from recstore.remote.places.storage import MOST_READ, reread
+from recstore.remote.set import names
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -57,6 +58,7 @@ _MOST = 2**63 - 1
 _MOST_RECORDS = 2**48  # the limit of one store
 _MOST_CONTAINERS = 2**20  # lists and dicts in the JSON; each takes about 90 bytes of memory
 _LAST = 10**18 - 1  # the highest manifest number
+_LOOKS = 16  # the most remote objects that are looked at one by one; for more, the storage is listed
 _TURNS = 10  # attempts to load a manifest that exists but is not listed
 _FIELDS = dict(number=int, kind=str, created=str, fingerprint=str, records=int, bytes=int, attributes=dict, shards=dict)
 
@@ -303,6 +305,18 @@ def load(storage: Storage, number: int) -> Manifest:
         raise SegmentNotFoundError(
             errno.ENOENT, "no such manifest: it was never written, or gc removed it", where
         ) from None
+
+
+def missing(storage: Storage, kind: str, shards: Iterable[Shard]) -> list[str]:
+    """The names of shard files, and of key filters of a mapping, that a storage lacks or has in another size."""
+    sizes: dict[str, int | None] = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
+    if kind == "mapping":
+        sizes |= {name.removesuffix(names.RECORDS) + names.KEYS: None for name in sizes}
+    if storage.local or len(sizes) <= _LOOKS:
+        found = {name: storage.size(name) for name in sizes}
+    else:
+        found = {name: size for name, size, *_ in storage.list() if name in sizes}
+    return [name for name, size in sizes.items() if found.get(name) is None or size not in (None, found[name])]
 
 
 def commit(storage: Storage, change: Callable[[Manifest | None], Manifest], base: int | None = None) -> Manifest:

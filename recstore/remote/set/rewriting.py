@@ -7,28 +7,23 @@ needed, and what is stored does not change.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import tempfile
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, compress, repeat
+from itertools import compress
 
 from recstore._core import native, trust
 from recstore.building import build_options
 from recstore.building.pairs import pairs_in
-from recstore.errors import BuildError, ConflictError, CorruptError, VersionError
+from recstore.errors import BuildError, ConflictError, CorruptError
 from recstore.remote.places.choose_storage import whole_set
-from recstore.remote.places.storage import reread
-from recstore.remote.set import manifest, names
+from recstore.remote.set import manifest, names, reading
 from recstore.remote.set.manifest import Manifest, Shard
 from recstore.remote.set.shard_files import ShardFiles
 from recstore.remote.set.writer import ShardWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Generator, Iterable
     from typing import Any
 
     from recstore.remote.places.storage import AnyPath, Options, Storage
@@ -61,17 +56,13 @@ class Rewriting:
 
         Raises CorruptError for content that does not match the manifest, RemoteError, OutOfSpaceError.
         """
-        storage, pending = copy.copy(self.storage), deque[tuple[Shard, "Future[native.Segment | None]"]]()
+        storage = copy.copy(self.storage)
         with ThreadPoolExecutor(_AHEAD) as pool:
             try:
-                for shard in chain(shards, repeat(None, _AHEAD)):
-                    if shard is not None:
-                        pending.append((shard, pool.submit(self._open, storage, shard, skip)))
-                    if len(pending) > _AHEAD or shard is None and pending:
-                        opened, opening = pending.popleft()
-                        segment = opening.result()
-                        if segment is not None:
-                            yield opened, segment
+                opened = reading.ahead(pool, lambda shard: (shard, self._open(storage, shard, skip)), shards, _AHEAD)
+                for shard, segment in opened:
+                    if segment is not None:
+                        yield shard, segment
             finally:
                 storage.patience = 0.0  # ends a fetch that waits for the store
                 pool.shutdown(cancel_futures=True)
@@ -82,7 +73,7 @@ class Rewriting:
         if skip is not None and skip(storage, shard):
             return None
         where = storage.of(shard.hash + names.RECORDS)
-        segment = _mapped(storage, shard, self.writer._dir)
+        segment = reading.intact(storage, shard.hash, self.writer._dir)
         segment.reader = trust.VERBATIM
         is_mapping, records = segment.is_mapping, segment.store_records(0)
         if (is_mapping, records) != (self.is_mapping, shard.records) or is_mapping and segment.order() is not None:
@@ -106,7 +97,7 @@ class Rewriting:
     def copy(self, files: ShardFiles, shard: Shard, segment: native.Segment, keep: bytearray | None = None) -> None:
         """Appends the records or pairs of a shard file; with `keep`, a byte for each, only those whose byte is not
         0."""
-        with _naming(self.storage.of(shard.hash + names.RECORDS)):
+        with reading.naming(self.storage.of(shard.hash + names.RECORDS)):
             source = native.open_path(f"/dev/fd/{segment.fileno()}", None)  # `segment` may have another reader
             try:
                 source.reader = trust.VERBATIM
@@ -162,36 +153,3 @@ class Rewriting:
 def indexes_of(segment: native.Segment) -> native.Indexes:
     """The saved indexes of a segment."""
     return tuple((saved.kind, saved.path()) for saved in native.saved_indexes(segment))
-
-
-@contextlib.contextmanager
-def _naming(where: str) -> Iterator[None]:
-    """Makes the errors about a copy of the object `where` name the object."""
-    try:
-        yield
-    except (CorruptError, VersionError) as error:
-        error.filename = where
-        raise
-
-
-def _mapped(storage: Storage, shard: Shard, folder: str | None) -> native.Segment:
-    """The Segment of a shard file with the right content: in place, or an unnamed temporary copy, which disappears if
-    the process is killed."""
-    name = shard.hash + names.RECORDS
-
-    def checked(path: str) -> native.Segment:
-        with open(path, "rb") as file, _naming(storage.of(name)):
-            if names.hash_of(file) == shard.hash:
-                return native.open_path(path, None)
-        raise CorruptError(
-            "the content of the shard file does not match its name: write its records again, or remove it from the set",
-            filename=storage.of(name),
-        )
-
-    def fetched() -> native.Segment:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            storage.read_into(name, file)
-            file.flush()
-            return checked(f"/dev/fd/{file.fileno()}")
-
-    return checked(storage.path(name)) if storage.local else reread(fetched, CorruptError)

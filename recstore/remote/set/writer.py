@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "ShardWriter"]
 
 FEWEST = 1 << 20  # the least `shard_bytes`
-_LOOKS = 16  # the most remote objects that a commit checks one by one; for more, it lists the storage
 
 
 class Entry:
@@ -307,21 +306,14 @@ class ShardWriter:
     def _require(self, shards: Iterable[Shard]) -> None:
         """Raises SegmentNotFoundError unless the storage has all shard files in full size, and the key filters
         of a mapping."""
-        sizes: dict[str, int | None] = {shard.hash + names.RECORDS: shard.nbytes for shard in shards}
-        if self._kind == "mapping":
-            sizes |= {shard.hash + names.KEYS: None for shard in shards}
-        if self.storage.local or len(sizes) <= _LOOKS:
-            found_sizes = {name: self.storage.size(name) for name in sizes}
-        else:
-            found_sizes = {name: size for name, size, *_ in self.storage.list() if name in sizes}
-        for name, size in sizes.items():
-            if found_sizes.get(name) is None or size not in (None, found_sizes[name]):
-                raise SegmentNotFoundError(
-                    errno.ENOENT,
-                    "a shard file of an entry is missing: gc removed it because no manifest named it for days, or it "
-                    "was written to another place; write it again",
-                    self.storage.of(name),
-                )
+        missing = manifest.missing(self.storage, self._kind, shards)
+        if missing:
+            raise SegmentNotFoundError(
+                errno.ENOENT,
+                "a shard file of an entry is missing: gc removed it because no manifest named it for days, or it "
+                "was written to another place; write it again",
+                self.storage.of(missing[0]),
+            )
 
 
 def _agreed(entries: Iterable[Entry]) -> dict[str, Any]:

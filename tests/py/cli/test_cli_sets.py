@@ -1,10 +1,8 @@
 """`recstore ls URL, stat, log, cp, tag`: sets of shards, as text and as JSON."""
 
-import json
-
 import pytest
 import shard_sets
-from cli_folders import folder, run  # noqa: F401
+from cli_folders import folder, run, run_json  # noqa: F401
 
 import recstore
 from recstore.cli import sets, text
@@ -21,16 +19,6 @@ def w(folder):
     w.commit(w.write([6, 7]))
     w.tag("best", 2)
     return w
-
-
-@pytest.fixture
-def run_json(run):
-    def call(*arguments):
-        status, out, err = run(*arguments, "--json")
-        assert (status, err) == (0, "")
-        return json.loads(out)
-
-    return call
 
 
 def test_ls_of_a_list(w, run, run_json):

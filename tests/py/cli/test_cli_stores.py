@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 import waiting
-from cli_folders import folder, run  # noqa: F401
+from cli_folders import folder, run, run_json  # noqa: F401
 
 import recstore
 from recstore.cli import main, text
@@ -20,18 +20,6 @@ from recstore.cli import main, text
 def numbers():
     with recstore.shared("numbers", lambda: [{"id": i, "half": i / 2} for i in range(1234)], fingerprint="v1") as store:
         yield store
-
-
-@pytest.fixture
-def run_json(run):
-    """Runs a command with --json, which must succeed, and returns its result."""
-
-    def call(*arguments):
-        status, out, err = run(*arguments, "--json")
-        assert (status, err) == (0, "")
-        return json.loads(out)
-
-    return call
 
 
 # ---- ls ----

@@ -16,7 +16,7 @@ import recstore
 from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.folder_store import PosixStorage
-from recstore.remote.set import copying, manifest
+from recstore.remote.set import copying, manifest, reading
 from recstore.remote.set.collecting import gc
 from recstore.remote.set.copying import copy_set
 from recstore.remote.set.writer import ShardWriter
@@ -193,7 +193,7 @@ def test_files_that_disappear_from_the_target(folder, tmp_path, monkeypatch):
         target.delete(files(target)[:2])
 
     monkeypatch.setattr(copying._Copying, "run", run)
-    with pytest.raises(SegmentNotFoundError, match="2 shard files of the copy are gone"):
+    with pytest.raises(SegmentNotFoundError, match="2 files of the copy are gone"):
         copy_set(folder, None, target)
     assert manifest.newest(target) == 0
 
@@ -208,7 +208,7 @@ def test_ctrl_c(folder, tmp_path, monkeypatch):
             stopped.wait(60)
         return real(self, name, file)
 
-    def ahead(pool, act, items):
+    def ahead(pool, act, items, most):
         for item in items:
             pool.submit(act, item)
         begun.wait(60)
@@ -216,7 +216,7 @@ def test_ctrl_c(folder, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PosixStorage, "read_into", read_into)
-    monkeypatch.setattr(copying, "ahead", ahead)
+    monkeypatch.setattr(reading, "ahead", ahead)
     target = storage_of(tmp_path / "copy")
     pytest.raises(KeyboardInterrupt, lambda: copy_set(folder, None, target))
     assert os.listdir(target.url) == []
