@@ -8,7 +8,7 @@ import sys
 import recstore
 from recstore.cli.build import shard_bytes
 from recstore.cli.files import SET_HELP, Refused, Usage
-from recstore.cli.text import show
+from recstore.cli.text import show, shows_bars
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def _compact(options: argparse.Namespace) -> int:
     from recstore.remote.set import compacting
 
     size = shard_bytes(options.shard_bytes)
-    result = _explained(lambda: compacting.compact(options.url, shard_bytes=size))
+    result = _explained(lambda: compacting.compact(options.url, shard_bytes=size, progress=shows_bars()))
     text = (
         f"replaced {counted(result.files, 'file')} by {counted(result.new_files, 'file')} in manifest {result.number}"
     )
@@ -77,7 +77,8 @@ def _delete(options: argparse.Namespace) -> int:
     if field is not None and options.key:
         raise Usage("--field is for lists and --key for mappings; they cannot be combined")
     keys = _keys(texts)
-    result = _explained(lambda: deleting.delete(options.url, keys, field=field, dry_run=options.dry_run))
+    dry_run, progress = options.dry_run, shows_bars()
+    result = _explained(lambda: deleting.delete(options.url, keys, field=field, dry_run=dry_run, progress=progress))
     verb = "would delete" if options.dry_run else "deleted"
     text = f"{verb} {counted(result.records, 'record')} of {counted(result.files, 'file')}"
     if result.records and not options.dry_run:

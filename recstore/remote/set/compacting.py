@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from recstore.remote.set import key_filters
@@ -37,6 +37,7 @@ def compact(
     arrays: Arrays = "copy",
     threads: int | None = None,
     dir: Folder = None,
+    progress: bool = False,
 ) -> Compacted:
     """Merges adjacent small shard files of a set into files of about `shard_bytes`, in a new manifest. Small files have
     less than half of `shard_bytes`. Other files, and small files without a small neighbor, stay as they are.
@@ -52,6 +53,7 @@ def compact(
         options: arguments of the object store, as for :func:`recstore.open`.
         compression, arrays, threads, dir: as for :class:`recstore.remote.ShardWriter`. `dir` needs space for five
             times `shard_bytes`.
+        progress: show a progress bar (needs the extra ``cli``).
 
     Returns a :class:`recstore.remote.Compacted`. If no files can be merged, nothing is written, and the number is that
     of the newest manifest. Raises SegmentNotFoundError without a set; CorruptError for a damaged shard file;
@@ -67,26 +69,25 @@ def compact(
     True
     """
     building = dict(shard_bytes=shard_bytes, compression=compression, arrays=arrays, threads=threads, dir=dir)
-    change = Rewriting(url, options, building)
-    for is_small, run in groupby(change.manifest.shards(), lambda shard: 2 * shard.nbytes < change.writer._bytes):
-        shards = list(run)
-        if is_small and len(shards) > 1:
-            _merge(change, shards)
+    change = Rewriting(url, options, building, progress)
+    runs = groupby(change.manifest.shards(), lambda shard: 2 * shard.nbytes < change.writer._bytes)
+    _merge(change, [shards for is_small, run in runs if is_small and len(shards := list(run)) > 1])
     files, new_files = (sum(map(len, side)) for side in zip(*change.replaced, ((), ())))
     return Compacted(change.commit(), files, new_files)
 
 
-def _merge(change: Rewriting, shards: list[Shard]) -> None:
-    """Writes a run of small shard files as larger files."""
+def _merge(change: Rewriting, runs: list[list[Shard]]) -> None:
+    """Writes runs of small shard files as larger files."""
     group = _Group(change)
     try:
-        with closing(change.segments(shards)) as segments:
-            for shard, segment in segments:
-                indexes, keys = indexes_of(segment), _keys_of(change, segment)
-                if not group.takes(indexes, keys):
-                    group.end()
-                group.add(shard, segment, indexes, keys)
-        group.end()
+        with closing(change.segments([*chain(*runs)])) as segments:
+            for run in runs:
+                for shard, segment in islice(segments, len(run)):
+                    indexes, keys = indexes_of(segment), _keys_of(change, segment)
+                    if not group.takes(indexes, keys):
+                        group.end()
+                    group.add(shard, segment, indexes, keys)
+                group.end()
     finally:
         group.abort()
 

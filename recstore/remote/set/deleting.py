@@ -50,6 +50,7 @@ def delete(
     arrays: Arrays = "copy",
     threads: int | None = None,
     dir: Folder = None,
+    progress: bool = False,
 ) -> Deleted:
     """Deletes records from a set, in a new manifest. Only shard files that have such records are written again, with
     their other records in the same order, and the same saved indexes.
@@ -67,6 +68,7 @@ def delete(
         options: arguments of the object store, as for :func:`recstore.open`.
         compression, arrays, threads, dir: as for :class:`recstore.remote.ShardWriter`. `dir` needs space for six
             times the largest shard file.
+        progress: show a progress bar (needs the extra ``cli``).
 
     Returns a :class:`recstore.remote.Deleted`. If no record matches, nothing is written, and the number is that of the
     newest manifest. If all match, the set is empty. Records that are appended in the meantime are not searched.
@@ -88,7 +90,8 @@ def delete(
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"delete takes a list of keys, not {an(type(keys).__name__)}: write [{keys!r:.40}]")
     wanted, records, files = set(keys), 0, 0
-    change = Rewriting(url, options, dict(compression=compression, arrays=arrays, threads=threads, dir=dir))
+    building = dict(compression=compression, arrays=arrays, threads=threads, dir=dir)
+    change = Rewriting(url, options, building, progress)
     if change.is_mapping != (field is None):
         kind = "mapping, which has no field: leave out field=" if change.is_mapping else "list: give field="
         raise TypeError(f"{change.storage.url} is a {kind}")

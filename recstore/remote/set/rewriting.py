@@ -14,6 +14,7 @@ from itertools import compress
 from recstore._core import native, trust
 from recstore.building import build_options
 from recstore.building.pairs import pairs_in
+from recstore.building.progress import Bar
 from recstore.errors import BuildError, ConflictError, CorruptError
 from recstore.remote.places.choose_storage import whole_set
 from recstore.remote.set import manifest, names, reading
@@ -34,12 +35,13 @@ _UNDIVIDED = 1 << 62  # bytes
 
 class Rewriting:
     """A change of a set: `manifest`, the newest at the start, and `replaced`, pairs of adjacent shard files and their
-    new files. `building` are arguments of ShardWriter.
+    new files. `building` are arguments of ShardWriter. With `progress`, reading draws a progress bar.
 
     Raises SegmentNotFoundError without a set; the errors of ShardWriter and of manifest.load.
     """
 
-    def __init__(self, url: AnyPath, options: Options, building: dict[str, Any]) -> None:
+    def __init__(self, url: AnyPath, options: Options, building: dict[str, Any], progress: bool) -> None:
+        self.progress = progress
         self.storage = whole_set(url, options)
         self.manifest = manifest.load(self.storage, manifest.existing(self.storage)[0])
         self.is_mapping = self.manifest.kind == "mapping"
@@ -49,7 +51,7 @@ class Rewriting:
     # ---- Reading ----
 
     def segments(
-        self, shards: Iterable[Shard], skip: Callable[[Storage, Shard], bool] | None = None
+        self, shards: list[Shard], skip: Callable[[Storage, Shard], bool] | None = None
     ) -> Generator[tuple[Shard, native.Segment]]:
         """Yields the shard files for which `skip` is false, with their Segments, which the caller closes. Threads call
         `skip` and fetch the next files. Their reader is trust.VERBATIM.
@@ -57,10 +59,14 @@ class Rewriting:
         Raises CorruptError for content that does not match the manifest, RemoteError, OutOfSpaceError.
         """
         storage = copy.copy(self.storage)
-        with ThreadPoolExecutor(_AHEAD) as pool:
+        with (
+            Bar(self.progress, sum(shard.nbytes for shard in shards), "bytes", "rewriting") as bar,
+            ThreadPoolExecutor(_AHEAD) as pool,
+        ):
             try:
                 opened = reading.ahead(pool, lambda shard: (shard, self._open(storage, shard, skip)), shards, _AHEAD)
                 for shard, segment in opened:
+                    bar.advance(shard.nbytes)
                     if segment is not None:
                         yield shard, segment
             finally:

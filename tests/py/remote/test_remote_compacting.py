@@ -90,6 +90,15 @@ def test_only_small_files_are_written_again(tmp_path):
     )
 
 
+def test_a_progress_bar_of_bytes(tmp_path, capfd):
+    pytest.importorskip("rich")
+    commit_all(tmp_path, [[[1]], [[2]], [[3]]])
+    assert compact(tmp_path, progress=True).files == 3
+    assert "100%" in capfd.readouterr().err
+    assert delete(tmp_path, [], field=0, dry_run=True, progress=True).records == 0
+    assert "100%" in capfd.readouterr().err
+
+
 def test_a_key_in_several_files_stays_in_several_files(tmp_path):
     parts = [{"a": 1, "b": 2}, {"c": 3}, {"b": 4, "d": 5}, {"e": 6}, {"b": 7}, {1: "int"}, {1.0: "float"}]
     commit_all(tmp_path, parts)
