@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import threading
 
 import numpy
 
@@ -18,6 +19,7 @@ from recstore._core import native
 from recstore.lazy_names import named_arguments
 from recstore.torch import mix_sources, places, sampler_base
 from recstore.torch.packing import PackSampler
+from recstore.torch.samplers import length_of
 from recstore.torch.weight_changes import NEVER, WeightChanges
 from recstore.torch.weighted import as_int64
 
@@ -36,7 +38,7 @@ __all__ = ["MixSampler"]
 
 _MARK = 1 << 16  # the items between two marks: 2 ms of draws from a dozen sources
 _MOST_MARKS, _LATEST_MARKS = 64, 16
-_CHUNK = 4096  # the most lengths of a source that are looked up at once
+_CHUNK = 64, 4096  # the least and the most lengths of a source that are looked up at once
 _SOURCES, _JITTER = 0x736F7572636573, 0x6A6974746572  # mixed into the seed, so that orders and draws are independent
 
 
@@ -112,12 +114,15 @@ class MixSampler(sampler_base.IndexSampler):
         if len(kinds) == 2:
             raise TypeError("some sources are PackSamplers, others not: a mix has either rows or records")
         self._has_rows = kinds == {True}
+        if self._has_rows:
+            self._at_once = 1
         self._until: str | int = until if isinstance(until, str) else places.at_least(1, until, "until")
         start = [weight for _, weight, _ in given] if weights is None else weights
         self._weights = WeightChanges(start, len(given), self._until == "all", dir)
         self._length = self._items_of_epoch()
         self._mark: Mark = self._zero()  # of a loaded state
         self._latest_draws: tuple[sampler_base.Iteration, _Draws] | None = None
+        self._lock = threading.Lock()  # of the draws and the weights: a Loader draws in a thread of its own
 
     def _zero(self) -> Mark:
         """The mark at the beginning of an epoch."""
@@ -126,7 +131,7 @@ class MixSampler(sampler_base.IndexSampler):
     def _items_of_epoch(self) -> int:
         lengths = [source.sampler._length for source in self._sources]
         if isinstance(self._until, int):
-            return self._until
+            return length_of(self._until)
         if self._until == "all":
             return sum(lengths)
         if self._until != "first":
@@ -160,11 +165,16 @@ class MixSampler(sampler_base.IndexSampler):
         if self._weights.is_function or self._until == "first":
             cause = 'until="first"' if self._until == "first" else "a function of weights"
             raise ValueError(f"the weights of a MixSampler with {cause} cannot change: make a new sampler")
-        live, draws = self._latest_draws or (None, None)
-        drawn = draws.position if draws is not None and live is self._live else self._first
-        if at < drawn:
-            raise ValueError(f"at={at} is past: {drawn} records of epoch {self._epoch} are drawn; give a later step")
-        self._weights.add(self._epoch, at, weights)
+        with self._lock:
+            drawn = self._first if self._live is None else self._live.marks[-1][0]
+            if self._latest_draws is not None and self._latest_draws[0] is self._live:
+                drawn = max(drawn, self._latest_draws[1].position)
+            if at < drawn:
+                raise ValueError(
+                    f"at={at} is past: {drawn} records of epoch {self._epoch} are drawn; give a later step"
+                )
+            self._weights.add(self._epoch, at, weights)
+            self._latest_draws = None  # it would draw on with the weights of before
 
     # ---- Indices ----
 
@@ -195,7 +205,9 @@ class MixSampler(sampler_base.IndexSampler):
         """This rank's `n` items of an iteration from number `taken` on: an array, or a list of rows."""
         first, step = live.position(taken), live.world_size
         count = min(max(-(-(live.length - first) // step), 0), n)
-        out = self._items_of(live.epoch, *self._draws_at(live, first).read(first, step, count))
+        with self._lock:
+            drawn = self._draws_at(live, first).read(first, step, count)
+        out = self._items_of(live.epoch, *drawn)
         for position in range(first + count * step, first + n * step, step):  # the epoch is over: repeat its beginning
             again = _Draws(self, live.epoch, [self._zero()], 0).read(position % live.length, 1, 1)
             out = mix_sources.joined([out, self._items_of(live.epoch, *again)])
@@ -252,9 +264,10 @@ class MixSampler(sampler_base.IndexSampler):
             mark = self._mark if self._first else self._zero()
         else:
             live, position = self._latest(), state["consumed"] - state["consumed"] % _MARK
-            mark = _mark_before(live.marks, position)
-            if mark[0] < position:
-                mark = _Draws(self, live.epoch, live.marks, position).run_to(position)
+            with self._lock:
+                mark = _mark_before(live.marks, position)
+                if mark[0] < position:
+                    mark = _Draws(self, live.epoch, live.marks, position).run_to(position)
         return {**state, "drawn": mark[1], "behind": mark[2], **self._weights.state(state["epoch"], mark[0])}
 
     def _identity(self) -> dict[str, Any]:
@@ -293,7 +306,10 @@ class MixSampler(sampler_base.IndexSampler):
             raise ValueError(f"the state has {drawn!r:.60} records of the sources, of {consumed} together")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_latest_draws": None}  # made again on demand
+        return {**vars(self), "_latest_draws": None, "_lock": None}  # made again
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
@@ -332,14 +348,15 @@ class _Draws:
 
     def _run(self, target: int, skip: int, step: int, sources: Any, numbers: Any) -> None:
         """Draws towards `target`, up to a mark, a change of weights or the end of the known items of a source."""
-        stop = min(target, self.position - self.position % _MARK + _MARK, self._change)
+        change = self._mix._weights.following(self._epoch, self.position)
+        stop = min(target, self.position - self.position % _MARK + _MARK, change)
         drawn, ended = self._native.run(stop - self.position, skip, step, sources, numbers)
         if drawn == 0:
             raise RuntimeError(f"the sources have no record for position {self.position} of epoch {self._epoch}")
         self.position += drawn
         if ended >= 0:
             self._extend(ended)
-        if self.position == self._change:
+        if self.position == change:
             self._set_weights()
         if self.position % _MARK == 0:
             _add_mark(self._marks, self._mark())
@@ -358,11 +375,11 @@ class _Draws:
         states = [self._native.at(source) for source in range(len(mix._sources))]
         weights = mix._weights.at(self._epoch, self.position)
         lasting = [weight if state[0] < self._end(k) else 0.0 for k, (weight, state) in enumerate(zip(weights, states))]
-        for source, (share, (drawn, behind, end)) in enumerate(zip(_shares(lasting), states)):
+        self._shares = _shares(lasting)
+        for source, (share, (drawn, behind, end)) in enumerate(zip(self._shares, states)):
             self._native.restore(source, drawn, behind, share)
             if share and end <= drawn:
                 self._extend(source)
-        self._change = mix._weights.following(self._epoch, self.position)
 
     def _extend(self, source: int) -> None:
         """Looks up the lengths of the next items of a source, or ends it."""
@@ -373,7 +390,7 @@ class _Draws:
         elif isinstance(lengths, int):
             self._native.limit(source, end, lengths)
         else:
-            end = min(end, drawn + _CHUNK)
+            end = min(end, drawn + min(_CHUNK[0] + self._shares[source] * _MARK // native.MIXING_WHOLE, _CHUNK[1]))
             items = self._mix._numbered(source, self._epoch, numpy.arange(drawn, end))
             self._native.limit(source, end, mix_sources.looked_up(lengths, items, source))
 

@@ -181,6 +181,11 @@ def test_a_change_survives_in_the_state(many_marks):
     iterator = iter(sampler)
     head = list(itertools.islice(iterator, 1020))
     sampler.set_weights([1, 2, 3], at=2000)
+    assert head + list(iterator) == expected
+    sampler = mix(until=4000)
+    sampler.set_weights([1, 1, 1], at=1010)
+    head = list(itertools.islice(sampler, 1020))
+    sampler.set_weights([1, 2, 3], at=2000)
     state = json.loads(json.dumps(sampler.state_dict()))
     later = mix(until=4000)
     later.load_state_dict(state)
@@ -193,6 +198,15 @@ def test_a_change_survives_in_the_state(many_marks):
     again.set_weights([1, 2, 3], at=2000)
     again.load_state_dict(state)
     assert head + list(again) == expected
+
+
+def test_a_change_at_the_next_draw():
+    sampler, other = mix(until=4000), mix(until=4000)
+    other.set_weights([0, 0, 1], at=1024)
+    iterator = iter(sampler)
+    head = list(itertools.islice(iterator, 1024))
+    sampler.set_weights([0, 0, 1], at=1024)
+    assert head + list(iterator) == list(other)
 
 
 def test_many_changes_go_to_a_file(tmp_path, many_marks):
