@@ -15,6 +15,7 @@ from libc.string cimport memcmp, memcpy, memset
 from posix.unistd cimport getpid  # not os.getpid, because destructors call it at interpreter exit
 
 from recstore._core.c cimport *
+from recstore._core.c_samplers cimport *
 from recstore._core.python cimport *
 
 import errno

@@ -44,7 +44,7 @@ def tensors(folder):
            "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
            "recstore.torch.sampler_base.IndexSampler", "recstore.torch.sampler_base.ItemSampler",
            "recstore.torch.shard_sampler.ShardSampler", "recstore.torch.packing.PackSampler",
-           "recstore.torch.packing.Row")  # fmt: skip
+           "recstore.torch.packed_rows.Row")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
