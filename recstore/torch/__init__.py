@@ -27,7 +27,7 @@ _LATER = {
     "PackSampler": "packing",
     "Ragged": "forms",
     "RecordDataset": "datasets",
-    "Row": "packing",
+    "Row": "packed_rows",
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
@@ -35,7 +35,7 @@ _LATER = {
 }
 
 __all__ = list(_LATER)
-_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
+_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged", "Row"}
 _import_name, __dir__ = later(globals(), _LATER)
 
 

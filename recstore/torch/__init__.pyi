@@ -9,7 +9,8 @@ from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
 from recstore.torch.mixing import MixSampler
-from recstore.torch.packing import PackSampler, Row
+from recstore.torch.packed_rows import Row
+from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
 from recstore.torch.weighted import WeightedSampler
