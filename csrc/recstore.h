@@ -3,11 +3,13 @@
 
 #include "base/rs_alias.h"
 #include "base/rs_base.h"
+#include "base/rs_best_fit.h"
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
 #include "base/rs_crc.h"
 #include "base/rs_half.h"
 #include "base/rs_hash.h"
+#include "base/rs_mixing.h"
 #include "base/rs_permute.h"
 #include "base/rs_positions.h"
 #include "base/rs_status.h"

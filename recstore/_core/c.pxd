@@ -84,21 +84,6 @@ cdef extern from "recstore.h" nogil:
     uint64_t rs_mix64(uint64_t z)
     uint64_t rs_permutation_seed(uint64_t seed, uint64_t number)
 
-    ctypedef struct rs_alias:
-        uint64_t n
-        uint64_t *thresholds
-        void *others
-    unsigned rs_alias_width(uint64_t n)
-    rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err)
-    rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
-                                const void *others, size_t others_bytes, rs_error *err)
-    void rs_alias_clear(rs_alias *self)
-    void rs_alias_run(const rs_alias *self, uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
-                      int64_t *out)
-    void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
-                        const int64_t *bounds, int64_t *out)
-    void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
-
     bint rs_tag_is_small(uint8_t tag)
 
     ctypedef struct rs_array_type:
@@ -321,6 +306,15 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err)
     void rs_segment_writer_abort(rs_segment_writer *self)
 
+    ctypedef struct rs_os_stamp:
+        uint64_t size_bytes
+        uint64_t modified_ns
+        uint64_t inode
+    rs_status rs_os_stamp_of(const char *path, rs_os_stamp *out, rs_error *err)
+    rs_status rs_os_open_readonly(const char *path, rs_bool follow_links, int *out_fd, rs_error *err)
+    rs_status rs_os_identify(int fd, rs_os_identity *out, rs_error *err)
+    rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err)
+    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
     rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err)
     rs_status rs_os_rename(const char *source, const char *target, rs_error *err)
     rs_status rs_os_sync_directory(const char *path, rs_error *err)
@@ -328,6 +322,7 @@ cdef extern from "recstore.h" nogil:
     bint rs_os_is_sealed(int fd)
     void rs_os_close(int *fd)
     void rs_os_touch(int fd)
+    uint64_t rs_os_now_ns()
     rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err)
     rs_status rs_os_unlink_unused(const char *path, rs_bool group, const rs_os_identity *expected,
                                   rs_bool *out_removed, rs_error *err)
@@ -429,7 +424,12 @@ cdef extern from "recstore.h" nogil:
         RS_GATHER_PACKED, RS_GATHER_TEXT, RS_GATHER_STRINGS, RS_GATHER_CODES
         RS_GATHER_RAISE, RS_GATHER_FILL, RS_GATHER_MASK
         RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_NONE, RS_GATHER_KIND
-        RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED
+        RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED, RS_GATHER_SHORT
+        RS_RUN_ITEMS
+    ctypedef struct rs_run:
+        const uint8_t *data
+        uint64_t n, at
+        uint8_t kind, code
     ctypedef struct rs_gather_spec:
         unsigned form, dtype, missing
         uint32_t n_row
@@ -445,6 +445,12 @@ cdef extern from "recstore.h" nogil:
         unsigned dtype
         uint32_t ndim
         uint64_t shape[11]
+    ctypedef struct rs_gather_given:
+        const int64_t *starts
+        const int64_t *counts
+        const int64_t *ends
+        uint64_t n_rows
+        rs_bool cut
     ctypedef struct rs_gather_field:
         const rs_gather_spec *spec
         uint8_t *valid
@@ -466,6 +472,8 @@ cdef extern from "recstore.h" nogil:
     void rs_gather_close(rs_gather *self)
     uint64_t rs_gather_kept_bytes(const rs_gather *self)
     rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err)
+    rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err)
+    void rs_gather_give(rs_gather *self, const rs_gather_given *given)
     rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
                                 int64_t step, uint64_t end, rs_error *err)
     rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err)

@@ -23,8 +23,11 @@ _LATER = {
     "Headroom": "bottleneck",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
+    "MixSampler": "mixing",
+    "PackSampler": "packing",
     "Ragged": "forms",
     "RecordDataset": "datasets",
+    "Row": "packed_rows",
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
@@ -32,7 +35,7 @@ _LATER = {
 }
 
 __all__ = list(_LATER)
-_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
+_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged", "Row"}
 _import_name, __dir__ = later(globals(), _LATER)
 
 

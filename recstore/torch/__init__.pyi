@@ -8,6 +8,9 @@ from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
+from recstore.torch.mixing import MixSampler
+from recstore.torch.packed_rows import Row
+from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
 from recstore.torch.weighted import WeightedSampler
@@ -22,8 +25,11 @@ __all__ = [
     "Headroom",
     "LengthBatchSampler",
     "Loader",
+    "MixSampler",
+    "PackSampler",
     "Ragged",
     "RecordDataset",
+    "Row",
     "ShardSampler",
     "ShuffleSampler",
     "WeightedSampler",

@@ -19,12 +19,16 @@ from recstore.torch import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, SupportsIndex
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recstore.torch.mixing import Mark
     from recstore.torch.shard_order import Legs
 
-__all__ = ["EpochSampler", "IndexSampler"]
+__all__ = ["EpochSampler", "IndexSampler", "ItemSampler"]
 
 T = TypeVar("T")
 VERSION = 1  # the version of the states that state_dict makes
@@ -36,7 +40,19 @@ _KIND_PREFIX = "recstore.torch."
 class Iteration:
     """One rank's part of an epoch, from one call of iter()."""
 
-    __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists", "legs")
+    __slots__ = (
+        "epoch",
+        "first",
+        "rank",
+        "world_size",
+        "length",
+        "count",
+        "iterator",
+        "_taken",
+        "as_lists",
+        "legs",
+        "marks",
+    )
 
     def __init__(
         self, epoch: int, first: int, rank: int, world_size: int, length: int, drop_last: bool, as_lists: bool = False
@@ -47,6 +63,7 @@ class Iteration:
         self.iterator: native.IndexIterator | None = None
         self.as_lists = as_lists
         self.legs: Legs = ()  # the legs of an epoch of a ShardSampler
+        self.marks: list[Mark] = []  # the marks of an epoch of a MixSampler
 
     @property
     def taken(self) -> int:
@@ -271,8 +288,44 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("the dict does not hold the state of a sampler of recstore.torch: pass what state_dict() returned")
 
 
-class IndexSampler(EpochSampler[int]):
+class ItemSampler(EpochSampler[T]):
+    """An EpochSampler whose items BatchSampler can join to batches."""
+
+    _at_once = 1  # the items that BatchSampler makes at once, if batches have fewer
+
+    def _items(self, epoch: int, first: int, n: int) -> Sequence[T] | NDArray[np.int64]:
+        """The `n` items of an epoch from position `first` on, before ranks divide them."""
+        raise NotImplementedError
+
+    def _some(self, live: Iteration, taken: int, n: int) -> Sequence[T] | NDArray[np.int64]:
+        """This rank's `n` items of an iteration from number `taken` on."""
+        positions = (live.position(number) % live.length for number in range(taken, taken + n))
+        return [item for position in positions for item in self._items(live.epoch, position, 1)]
+
+    def __iter__(self) -> Iterator[T]:
+        """The items of this rank. The epoch is fixed when the first one is drawn. One thread at a time may use the
+        iterator."""
+        live = self._begin()
+        for taken in range(live.count):
+            [item] = self._items(live.epoch, live.position(taken) % live.length, 1)
+            live.taken = taken + 1
+            yield item
+
+    def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
+        """The state of the latest iteration as a small dict. It counts the samples consumed by all ranks.
+
+        Args:
+            samples: how many samples of the iteration this rank's loop has consumed. None: as many as the iterator has
+                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
+
+        Raises TypeError if `samples` is not an integer, ValueError if it is negative or the iteration has fewer."""
+        return self._state(samples)
+
+
+class IndexSampler(ItemSampler[int]):
     """An EpochSampler whose items are indices."""
+
+    _at_once = 4096  # 32 KiB
 
     def _fill(self, out: Any, live: Iteration, taken: int) -> None:
         """Writes the indices of `live` to `out`, from number `taken` on."""
@@ -282,6 +335,21 @@ class IndexSampler(EpochSampler[int]):
         """As _fill, but may stop early. Returns the number of indices."""
         self._fill(out, live, taken)
         return len(out)
+
+    def _some(self, live: Iteration, taken: int, n: int) -> NDArray[np.int64]:
+        import numpy
+
+        out = numpy.empty(n, numpy.int64)
+        self._fill(out, live, taken)
+        return out
+
+    def _items(self, epoch: int, first: int, n: int) -> NDArray[np.int64]:
+        """The `n` indices of an epoch from position `first` on, before ranks divide them."""
+        import numpy
+
+        out = numpy.empty(n, numpy.int64)
+        self._fill(out, Iteration(epoch, 0, 0, 1, self._length, False), first)
+        return out
 
     def __iter__(self) -> Iterator[int]:
         """The indices of this rank, as ints. The epoch is fixed when the first index is drawn. One thread at a time may
@@ -294,13 +362,3 @@ class IndexSampler(EpochSampler[int]):
 
         iterator = native.IndexIterator(begin)
         return iterator
-
-    def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
-        """The state of the latest iteration as a small dict. It counts the samples consumed by all ranks.
-
-        Args:
-            samples: how many samples of the iteration this rank's loop has consumed. None: as many as the iterator has
-                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
-
-        Raises TypeError if `samples` is not an integer, ValueError if it is negative or the iteration has fewer."""
-        return self._state(samples)
