@@ -131,3 +131,48 @@ def test_states_of_other_loaders():
     with pytest.raises(ValueError, match="use ShuffleSampler"):
         random.load_state_dict({**random.state_dict(), "batches": 1})
     random.load_state_dict(random.state_dict())  # nothing was received yet
+
+
+# ---- Without an end ----
+
+
+def endless(**options):
+    return Loader(Batches(), **{"batch_size": 5, "shuffle": True, "endless": True, **options})
+
+
+def test_an_endless_loader_resumes_in_any_epoch_on_any_number_of_ranks():
+    """23 samples in batches of 5 over two ranks: the first rank takes 12 of each epoch."""
+    ranks = [endless(sampler=ShuffleSampler(23, rank=rank, world_size=2), shuffle=False) for rank in range(2)]
+    with pytest.raises(TypeError):
+        len(ranks[0])
+    of_ranks = [flat([next(batches) for _ in range(4)]) for batches in map(iter, ranks)]  # one epoch and a batch
+    states = [loader.state_dict() for loader in ranks]
+    assert states[0] == states[1] and (states[0]["sampler"]["epoch"], states[0]["sampler"]["consumed"]) == (1, 10)
+    expected = Loader(Batches(), batch_size=23, shuffle=True)
+    first, second, third = flat(expected), flat(expected), flat(expected)
+    steps = [index for step in zip(*of_ranks) for index in step]
+    assert steps == [*first, first[0], *second[:10]]
+    later = endless(batch_size=13, shuffle=True)
+    later.load_state_dict(pickle.loads(pickle.dumps(states[0])))
+    batches = iter(later)
+    assert flat(next(batches) for _ in range(3)) == second[10:] + third
+    later.close()
+
+
+def test_an_endless_loader_counts_from_the_epoch_of_the_loop():
+    loader = endless(threads=2, prefetch=3)
+    loader.set_epoch(7)
+    batches = iter(loader)
+    for _ in range(5):
+        next(batches)
+    assert loader.state_dict()["sampler"]["epoch"] == 7  # whatever the threads have read ahead
+    next(batches)
+    assert loader.state_dict()["sampler"]["epoch"] == 8
+    batches.close()
+
+
+def test_an_endless_loader_needs_epochs_and_batches():
+    with pytest.raises(TypeError, match="list"):
+        endless(sampler=[0, 1], shuffle=False)
+    with pytest.raises(ValueError, match="no batch"):
+        next(iter(endless(batch_size=24, drop_last=True)))
