@@ -3,6 +3,7 @@
 
 #include "base/rs_alias.h"
 #include "base/rs_base.h"
+#include "base/rs_best_fit.h"
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
 #include "base/rs_crc.h"

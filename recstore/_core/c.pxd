@@ -99,6 +99,14 @@ cdef extern from "recstore.h" nogil:
                         const int64_t *bounds, int64_t *out)
     void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
 
+    ctypedef struct rs_best_fit_parts:
+        int64_t *documents
+        int64_t *starts
+        int64_t *counts
+        int64_t *ends
+    rs_status rs_best_fit_pack(const int64_t *counts, uint64_t n, uint64_t length, uint64_t rows,
+                               rs_best_fit_parts *out, rs_error *err)
+
     bint rs_tag_is_small(uint8_t tag)
 
     ctypedef struct rs_array_type:

@@ -237,6 +237,31 @@ def draw_keys(weights, key):
         PyBuffer_Release(&buffer)
 
 
+# ---- Packing ----
+
+def pack_best_fit(counts, length, rows, documents, starts, part_counts, ends):
+    """Packs documents of `counts` tokens into `rows` rows of `length` tokens (rs_best_fit_pack).
+
+    Writes the document, first token and number of tokens of each part, by row, and the end of each row's parts. The
+    first three buffers have room for a part of each document and one more for each row. Raises ValueError for negative
+    counts, for numbers out of range, and for more tokens than the rows hold."""
+    cdef Span sizes = Span.of(counts, 8), part
+    cdef rs_best_fit_parts out
+    cdef rs_error err
+    cdef rs_status status
+    cdef uint64_t row_length = length, n_rows = rows
+    outputs = [Span.of(buffer, 8, True) for buffer in (documents, starts, part_counts, ends)]
+    if <uint64_t>min([part.n for part in outputs[:3]]) < sizes.n + n_rows or <uint64_t>(<Span>outputs[3]).n < n_rows:
+        raise ValueError("the buffers for the parts are too small")
+    out.documents = <int64_t *>(<Span>outputs[0]).view.buf
+    out.starts = <int64_t *>(<Span>outputs[1]).view.buf
+    out.counts = <int64_t *>(<Span>outputs[2]).view.buf
+    out.ends = <int64_t *>(<Span>outputs[3]).view.buf
+    with nogil:
+        status = rs_best_fit_pack(<const int64_t *>sizes.view.buf, sizes.n, row_length, n_rows, &out, &err)
+    check(status, &err)
+
+
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):

@@ -8,6 +8,7 @@ from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
+from recstore.torch.packing import PackSampler, Row
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
 from recstore.torch.weighted import WeightedSampler
@@ -22,8 +23,10 @@ __all__ = [
     "Headroom",
     "LengthBatchSampler",
     "Loader",
+    "PackSampler",
     "Ragged",
     "RecordDataset",
+    "Row",
     "ShardSampler",
     "ShuffleSampler",
     "WeightedSampler",

@@ -19,12 +19,15 @@ from recstore.torch import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, SupportsIndex
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from recstore.torch.shard_order import Legs
 
-__all__ = ["EpochSampler", "IndexSampler"]
+__all__ = ["EpochSampler", "IndexSampler", "ItemSampler"]
 
 T = TypeVar("T")
 VERSION = 1  # the version of the states that state_dict makes
@@ -271,8 +274,44 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("the dict does not hold the state of a sampler of recstore.torch: pass what state_dict() returned")
 
 
-class IndexSampler(EpochSampler[int]):
+class ItemSampler(EpochSampler[T]):
+    """An EpochSampler whose items BatchSampler can join to batches."""
+
+    _at_once = 1  # the items that BatchSampler makes at once, if batches have fewer
+
+    def _items(self, epoch: int, first: int, n: int) -> list[T]:
+        """The `n` items of an epoch from position `first` on, before ranks divide them."""
+        raise NotImplementedError
+
+    def _some(self, live: Iteration, taken: int, n: int) -> Sequence[T] | NDArray[np.int64]:
+        """This rank's `n` items of an iteration from number `taken` on."""
+        positions = (live.position(number) % live.length for number in range(taken, taken + n))
+        return [item for position in positions for item in self._items(live.epoch, position, 1)]
+
+    def __iter__(self) -> Iterator[T]:
+        """The items of this rank. The epoch is fixed when the first one is drawn. One thread at a time may use the
+        iterator."""
+        live = self._begin()
+        for taken in range(live.count):
+            [item] = self._items(live.epoch, live.position(taken) % live.length, 1)
+            live.taken = taken + 1
+            yield item
+
+    def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
+        """The state of the latest iteration as a small dict. It counts the samples consumed by all ranks.
+
+        Args:
+            samples: how many samples of the iteration this rank's loop has consumed. None: as many as the iterator has
+                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
+
+        Raises TypeError if `samples` is not an integer, ValueError if it is negative or the iteration has fewer."""
+        return self._state(samples)
+
+
+class IndexSampler(ItemSampler[int]):
     """An EpochSampler whose items are indices."""
+
+    _at_once = 4096  # 32 KiB
 
     def _fill(self, out: Any, live: Iteration, taken: int) -> None:
         """Writes the indices of `live` to `out`, from number `taken` on."""
@@ -282,6 +321,13 @@ class IndexSampler(EpochSampler[int]):
         """As _fill, but may stop early. Returns the number of indices."""
         self._fill(out, live, taken)
         return len(out)
+
+    def _some(self, live: Iteration, taken: int, n: int) -> NDArray[np.int64]:
+        import numpy
+
+        out = numpy.empty(n, numpy.int64)
+        self._fill(out, live, taken)
+        return out
 
     def __iter__(self) -> Iterator[int]:
         """The indices of this rank, as ints. The epoch is fixed when the first index is drawn. One thread at a time may
@@ -294,13 +340,3 @@ class IndexSampler(EpochSampler[int]):
 
         iterator = native.IndexIterator(begin)
         return iterator
-
-    def state_dict(self, samples: SupportsIndex | None = None) -> dict[str, Any]:
-        """The state of the latest iteration as a small dict. It counts the samples consumed by all ranks.
-
-        Args:
-            samples: how many samples of the iteration this rank's loop has consumed. None: as many as the iterator has
-                yielded. A DataLoader with workers draws more than the loop has seen, so pass the number there.
-
-        Raises TypeError if `samples` is not an integer, ValueError if it is negative or the iteration has fewer."""
-        return self._state(samples)

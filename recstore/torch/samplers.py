@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchSampler", "ShuffleSampler"]
 
-_BLOCK = 4096  # indices that batches are cut from: 32 KiB
-
 
 class ShuffleSampler(sampler_base.IndexSampler):
     """The indices 0 to n - 1 in a shuffled order that is computed on the fly; the memory does not depend on n.
@@ -165,7 +163,8 @@ def length_of(x: Any) -> int:
 
 
 class BatchSampler(_TorchBatchSampler):
-    """Batches of the indices of a sampler, as int64 arrays of numpy. C fills them for the samplers of this package.
+    """Batches of the indices of a sampler, as int64 arrays of numpy; of the rows of a :class:`PackSampler`, as lists.
+    C fills the arrays for the samplers of this package.
 
     Args:
         sampler: a sampler of this package, or any iterable of ints, which is read int by int.
@@ -203,7 +202,7 @@ class BatchSampler(_TorchBatchSampler):
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
         yields_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
-            sampler, sampler_base.IndexSampler
+            sampler, sampler_base.ItemSampler
         )
         if yields_batches or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
@@ -222,22 +221,19 @@ class BatchSampler(_TorchBatchSampler):
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # arrays in place of lists
         """The batches of this rank. The epoch is fixed when the first batch is drawn."""
-        return self._filled_batches() if isinstance(self.sampler, sampler_base.IndexSampler) else self._read_batches()
+        return self._made_batches() if isinstance(self.sampler, sampler_base.ItemSampler) else self._read_batches()
 
-    def _filled_batches(self) -> Iterator[Any]:
-        import numpy
-
+    def _made_batches(self) -> Iterator[Any]:
         sampler, size = self.sampler, self.batch_size
         live = sampler._begin()
         total = self._in_batches(live.count)
-        block = max(_BLOCK // size, 1) * size  # one call into C for several small batches
+        block = max(sampler._at_once // size, 1) * size
         for start in range(0, total, block):
-            indices = numpy.empty(min(block, total - start), numpy.int64)
-            sampler._fill(indices, live, start)
-            for at in range(0, len(indices), size):
-                batch = indices[at : at + size]
+            items = sampler._some(live, start, min(block, total - start))
+            for at in range(0, len(items), size):
+                batch = items[at : at + size]
                 live.taken = self._consumed(start + at + len(batch), live.count)
-                yield batch.tolist() if live.as_lists else batch
+                yield batch.tolist() if live.as_lists and hasattr(batch, "tolist") else batch
         live.taken = live.count
 
     def _in_batches(self, samples: int) -> int:
@@ -282,7 +278,7 @@ class BatchSampler(_TorchBatchSampler):
             batches = places.integer(batches, "batches")
             if batches < 0:
                 raise ValueError(f"batches must be at least 0, not {batches}")
-        if isinstance(self.sampler, sampler_base.IndexSampler):
+        if isinstance(self.sampler, sampler_base.ItemSampler):
             return self.sampler._state(None if batches is None else self._samples(batches))
         if hasattr(self.sampler, "state_dict"):
             if batches is not None and batches * self.batch_size != self._yielded:
@@ -315,7 +311,7 @@ class BatchSampler(_TorchBatchSampler):
 
         Raises ValueError for the state of a sampler of another kind or length, and for a sampler whose order is random
         each time, such as RandomSampler without a generator."""
-        if isinstance(self.sampler, sampler_base.IndexSampler):
+        if isinstance(self.sampler, sampler_base.ItemSampler):
             return self.sampler.load_state_dict(state)
         state = sampler_base.own_state(state)
         name = type(self.sampler).__name__

@@ -15,7 +15,9 @@ from recstore.torch import (
     GroupSampler,
     LengthBatchSampler,
     Loader,
+    PackSampler,
     RecordDataset,
+    Row,
     ShardSampler,
     ShuffleSampler,
     WeightedSampler,
@@ -40,7 +42,9 @@ def tensors(folder):
 
 @operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
            "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
-           "recstore.torch.sampler_base.IndexSampler", "recstore.torch.shard_sampler.ShardSampler")  # fmt: skip
+           "recstore.torch.sampler_base.IndexSampler", "recstore.torch.sampler_base.ItemSampler",
+           "recstore.torch.shard_sampler.ShardSampler", "recstore.torch.packing.PackSampler",
+           "recstore.torch.packing.Row")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
@@ -61,9 +65,13 @@ def samplers(folder):
         GroupSampler([0, 1] * 40, 4),
         BatchSampler(ShuffleSampler(100), 7),
         BatchSampler(by_shards, 7),
+        BatchSampler(PackSampler(range(90), 64), 7),
+        PackSampler(range(90), 64, "concat"),
     ):
         sampler.set_epoch(1)
         list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)
+    row = next(iter(sampler))
+    row == Row([1], [0], [2]).shifted(1), hash(row), pickle.dumps(row), row.documents, row.starts, row.counts
 
 
 @operation("recstore.torch.cached", "recstore.torch.cached.CachedDataset")

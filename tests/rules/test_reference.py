@@ -20,7 +20,7 @@ if not REFERENCE.is_dir():
 # Names for other modules of the package; their `__all__` pins which names the other modules use.
 NOT_DOCUMENTED = {"recstore.__version__"}
 NOT_DOCUMENTED |= {f"recstore.lazy_names.{name}" for name in ("foreign_names", "later", "named_arguments")}
-NOT_DOCUMENTED |= {f"recstore.torch.sampler_base.{name}" for name in ("EpochSampler", "IndexSampler")}
+NOT_DOCUMENTED |= {f"recstore.torch.sampler_base.{name}" for name in ("EpochSampler", "IndexSampler", "ItemSampler")}
 NOT_DOCUMENTED |= {
     f"recstore.shm.segment_list.{name}" for name in ("SegmentInfo", "SegmentTable", "duration", "segments", "unlink")
 }

@@ -17,11 +17,12 @@ from recstore.torch import (  # noqa: E402
     BatchSampler,
     GroupSampler,
     LengthBatchSampler,
+    PackSampler,
     ShardSampler,
     ShuffleSampler,
     WeightedSampler,
 )
-from recstore.torch.sampler_base import IndexSampler  # noqa: E402
+from recstore.torch.sampler_base import ItemSampler  # noqa: E402
 
 LABELS = recstore.RecordList({"label": i % 3} for i in range(30)).field("label")
 MAKERS = {
@@ -32,6 +33,8 @@ MAKERS = {
     "field": lambda **options: WeightedSampler("balanced", 12, classes=LABELS, seed=4, **options),
     "lengths": lambda **options: LengthBatchSampler([1 + i * 37 % 400 for i in range(150)], 700, seed=5, **options),
     "groups": lambda **options: GroupSampler([i * i % 7 for i in range(150)], 6, seed=5, **options),
+    "best-fit": lambda **options: PackSampler([i * 37 % 90 for i in range(40)], 64, seed=6, **options),
+    "concat": lambda **options: PackSampler([i * 37 % 90 for i in range(40)], 64, "concat", seed=6, **options),
     "shards": lambda **options: ShardSampler(20, boundaries=[5, 5, 13, 20], window=2, seed=3, **options),
 }
 EMPTY = {
@@ -44,6 +47,8 @@ EMPTY = {
     "lengths": lambda **options: LengthBatchSampler([], 8, **options),
     "groups": lambda **options: GroupSampler([], 8, **options),
     "field": lambda **options: GroupSampler(recstore.RecordList([]).field("a"), 8, **options),
+    "no documents": lambda **options: PackSampler([], 8, **options),
+    "no tokens": lambda **options: PackSampler([0, 0], 8, "concat", **options),
     "no shards": lambda **options: ShardSampler(0, boundaries=[], nodes=2, **options),
     "empty shards": lambda **options: ShardSampler(0, boundaries=[0, 0, 0], **options),
 }
@@ -51,7 +56,7 @@ every_sampler = pytest.mark.parametrize("name", MAKERS)
 
 
 def items_of(sampler):
-    return [item if type(item) is int else item.tolist() for item in sampler]
+    return [item.tolist() if isinstance(item, numpy.ndarray) else item for item in sampler]
 
 
 @every_sampler
@@ -97,7 +102,7 @@ def test_pickled_and_copied(name):
     sampler.set_epoch(2)
     list(itertools.islice(sampler, 4))
     copies = [pickle.loads(pickle.dumps(sampler)), copy.deepcopy(sampler)]
-    if isinstance(sampler, IndexSampler):
+    if isinstance(sampler, ItemSampler):
         copies.append(pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler)
     state, whole = sampler.state_dict(), items_of(sampler)
     assert state["consumed"] == 8
@@ -110,7 +115,7 @@ def test_pickled_and_copied(name):
 def test_no_records(name, options):
     sampler = EMPTY[name](**options)
     assert items_of(sampler) == [] and len(sampler) == sampler.total_size == 0
-    if isinstance(sampler, IndexSampler):
+    if isinstance(sampler, ItemSampler):
         assert list(BatchSampler(sampler, 4)) == []
     assert sampler.state_dict()["consumed"] == 0
     sampler.load_state_dict(sampler.state_dict())
