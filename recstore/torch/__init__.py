@@ -29,6 +29,7 @@ _LATER = {
     "Row": "packing",
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
+    "Steps": "steps",
     "WeightedSampler": "weighted",
     "headroom": "bottleneck",
 }

@@ -11,6 +11,7 @@ from recstore.torch.loader import Loader
 from recstore.torch.packing import PackSampler, Row
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
+from recstore.torch.steps import Steps
 from recstore.torch.weighted import WeightedSampler
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Row",
     "ShardSampler",
     "ShuffleSampler",
+    "Steps",
     "WeightedSampler",
     "headroom",
 ]

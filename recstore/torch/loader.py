@@ -18,7 +18,6 @@ from recstore.torch import places
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.error_notes import add_note
 from recstore.torch.read_ahead import ReadAhead
-from recstore.torch.sampler_base import EpochSampler
 from recstore.torch.samplers import BatchSampler, ShuffleSampler, refuse_random
 
 __all__ = ["Loader"]
@@ -66,7 +65,6 @@ class Loader(Generic[B]):
         pin_memory: "auto": copy batches to page-locked memory if CUDA is available, so that a transfer to the device
             can overlap with computation. True: the same, with a warning if CUDA is not available. False: never.
         seed: the seed of `shuffle`.
-        endless: for a trainer that counts steps: an iteration continues with the next epoch, and there is no length.
         collate: None, or a function from a list of samples to a batch, like the ``collate_fn`` of a DataLoader.
 
     Without `sampler` and `batch_sampler`, each rank reads its own part of the records, as with ShuffleSampler.
@@ -111,7 +109,6 @@ class Loader(Generic[B]):
         threads: SupportsIndex = 1,
         pin_memory: bool | Literal["auto"] = "auto",
         seed: SupportsIndex = 0,
-        endless: bool = False,
         collate: None = None,
     ) -> None: ...
     @overload
@@ -128,7 +125,6 @@ class Loader(Generic[B]):
         threads: SupportsIndex = 1,
         pin_memory: bool | Literal["auto"] = "auto",
         seed: SupportsIndex = 0,
-        endless: bool = False,
         collate: None = None,
     ) -> None: ...
     @overload
@@ -145,7 +141,6 @@ class Loader(Generic[B]):
         threads: SupportsIndex = 1,
         pin_memory: bool | Literal["auto"] = "auto",
         seed: SupportsIndex = 0,
-        endless: bool = False,
         collate: Callable[[list[T]], B],
     ) -> None: ...
     @named_arguments
@@ -162,7 +157,6 @@ class Loader(Generic[B]):
         threads: SupportsIndex = 1,
         pin_memory: bool | Literal["auto"] = "auto",
         seed: SupportsIndex = 0,
-        endless: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
     ) -> None:
         if isinstance(dataset, RecordList):
@@ -176,7 +170,7 @@ class Loader(Generic[B]):
         self.dataset, self.collate = dataset, collate
         self.pin_memory = pin_memory if pin_memory == "auto" else bool(pin_memory)
         self.prefetch, self.threads = places.at_least(0, prefetch, "prefetch"), places.at_least(1, threads, "threads")
-        self._counted: EpochSampler[Any] | None = None  # the sampler whose epochs advance with the iterations
+        self._advancing = False
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
                 raise ValueError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: leave them out")
@@ -186,33 +180,20 @@ class Loader(Generic[B]):
             if sampler is not None and shuffle:
                 raise ValueError("sampler replaces shuffle: leave one of them out")
             if sampler is None:
-                sampler = self._counted = ShuffleSampler(dataset, seed=seed, shuffle=bool(shuffle))
+                sampler = ShuffleSampler(dataset, seed=seed, shuffle=bool(shuffle))
+                self._advancing = True
             self.batch_sampler = BatchSampler(sampler, batch_size, drop_last)
             self.batch_size, self.drop_last, self.sampler = self.batch_sampler.batch_size, drop_last, sampler
         self._stateful = hasattr(self.batch_sampler, "state_dict") and hasattr(self.batch_sampler, "load_state_dict")
-        self.endless = endless
-        if endless and self._counted is None:
-            self._counted = self._sampler_with_epochs()
         self._latest_epoch: int | None = None  # the epoch of the latest iteration, if epochs advance
         self._position: Any = None  # of the loop: a state of the batch sampler, or a number of batches
         self._skip = 0  # batches of the next iteration that an earlier run received
         self._epochs: weakref.WeakSet[_Epoch[B]] = weakref.WeakSet()
 
-    def _sampler_with_epochs(self) -> EpochSampler[Any]:
-        for sampler in (self.sampler, self.batch_sampler):
-            if isinstance(sampler, EpochSampler):
-                return sampler
-        raise TypeError(
-            f"an endless Loader needs a sampler of recstore.torch, which has epochs and a state, not "
-            f"{an(type(self.sampler if self.sampler is not None else self.batch_sampler).__name__)}"
-        )
-
     # ---- Batches ----
 
     def __len__(self) -> int:
-        """The number of batches in an epoch on this rank. Raises TypeError if the loader is endless."""
-        if self.endless:
-            raise TypeError("an endless Loader has no length; len(loader.batch_sampler) is that of an epoch")
+        """The number of batches in an epoch on this rank."""
         return len(self.batch_sampler)
 
     def __iter__(self) -> _Epoch[B]:
@@ -235,22 +216,15 @@ class Loader(Generic[B]):
 
     def _orders(self) -> Iterator[tuple[int, Any, Any]]:
         """Yields `(number, indices, position)` for each batch after those to skip; `position` as in `_position`."""
-        skip, self._skip = self._skip, 0
-        counted, empty = self._counted, 0
-        while empty < 2:  # one epoch may be empty: the rest of a resumed one
-            if counted is not None and self._latest_epoch == counted.epoch:
-                counted.set_epoch(counted.epoch + 1)
-            empty += 1
-            for number, indices in enumerate(self.batch_sampler):
-                if number == 0 and counted is not None:
-                    self._latest_epoch = counted.epoch
-                if number >= skip:
-                    yield number, indices, self.batch_sampler.state_dict() if self._stateful else number + 1
-                empty = 0
-            if counted is None or not self.endless:
-                return
-            self._latest_epoch = counted.epoch
-        raise ValueError("the sampler of this endless Loader yields no batch")
+        if self._advancing:
+            if self._latest_epoch is not None and self._latest_epoch == self.sampler.epoch:
+                self.sampler.set_epoch(self._latest_epoch + 1)
+        batches, skip, self._skip = self.batch_sampler, self._skip, 0
+        for number, indices in enumerate(batches):
+            if number == 0 and self._advancing:
+                self._latest_epoch = self.sampler.epoch
+            if number >= skip:
+                yield number, indices, batches.state_dict() if self._stateful else number + 1
 
     def _read(self, pins: bool, order: tuple[int, Any, Any]) -> tuple[Any, Any]:
         """`(batch, position)` of an order from `_orders`. Several threads may call it at once."""

@@ -20,6 +20,7 @@ from recstore.torch import (
     Row,
     ShardSampler,
     ShuffleSampler,
+    Steps,
     WeightedSampler,
 )
 
@@ -95,3 +96,10 @@ def loaders(folder):
         break
     loader.close()
     Loader[list]
+
+
+@operation("recstore.torch.steps.Steps")
+def steps_of_a_run(folder):
+    run = Steps(Loader(RecordDataset(made()), batch_size=50, collate=list, prefetch=0), steps=3)
+    list(run), len(run), run.load_state_dict(run.state_dict()), every_attribute(run)
+    Steps[list]
