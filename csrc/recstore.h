@@ -9,6 +9,7 @@
 #include "base/rs_crc.h"
 #include "base/rs_half.h"
 #include "base/rs_hash.h"
+#include "base/rs_mixing.h"
 #include "base/rs_permute.h"
 #include "base/rs_positions.h"
 #include "base/rs_status.h"

@@ -107,6 +107,14 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_best_fit_pack(const int64_t *counts, uint64_t n, uint64_t length, uint64_t rows,
                                rs_best_fit_parts *out, rs_error *err)
 
+    int64_t RS_MIXING_WHOLE, RS_MIXING_MAX_LENGTH
+    ctypedef struct rs_mixing_source:
+        int64_t weight, behind, drawn, end, first, length
+        const int64_t *lengths
+        uint64_t key
+    uint64_t rs_mixing_run(rs_mixing_source *sources, size_t n, uint64_t draws, uint64_t skip, uint64_t step,
+                           int64_t *out_sources, int64_t *out_numbers)
+
     bint rs_tag_is_small(uint8_t tag)
 
     ctypedef struct rs_array_type:

@@ -262,6 +262,77 @@ def pack_best_fit(counts, length, rows, documents, starts, part_counts, ends):
     check(status, &err)
 
 
+# ---- Draws from several sources ----
+
+MIXING_WHOLE, MIXING_MAX_LENGTH = RS_MIXING_WHOLE, RS_MIXING_MAX_LENGTH
+
+
+cdef class Mixing:
+    """Draws items of several sources in proportion to their weights (csrc/base/rs_mixing.h). `keys` has a 64-bit int
+    for each source. Not thread-safe."""
+
+    cdef rs_mixing_source *sources
+    cdef Py_ssize_t n
+    cdef list lengths  # the Span of each source's lengths, or None
+
+    def __cinit__(self, keys):
+        self.n = len(keys)
+        self.lengths = [None] * self.n
+        self.sources = <rs_mixing_source *>PyMem_Calloc(max(self.n, 1), sizeof(rs_mixing_source))
+        if self.sources is NULL:
+            raise MemoryError
+        for i, key in enumerate(keys):
+            self.sources[i].key = key
+
+    def __dealloc__(self):
+        PyMem_Free(self.sources)
+
+    def at(self, int source):
+        """`(drawn, behind, end)` of a source."""
+        return self.sources[source].drawn, self.sources[source].behind, self.sources[source].end
+
+    def restore(self, int source, int64_t drawn, int64_t behind, int64_t weight):
+        """Sets where a source stands, and its weight."""
+        self.sources[source].drawn, self.sources[source].behind = drawn, behind
+        self.sources[source].weight = weight
+
+    def limit(self, int source, int64_t end, length):
+        """Sets the number of the item that draws stop at, and the length of each item before it: an int, or a buffer
+        with the length of each item from the next one on. The caller has checked that lengths are from 0 to
+        MIXING_MAX_LENGTH. Raises ValueError for too few lengths."""
+        cdef rs_mixing_source *own = &self.sources[source]
+        cdef Span span = None
+        if isinstance(length, int):
+            own.lengths, own.length = NULL, length
+        else:
+            span = Span.of(length, 8)
+            if <int64_t>span.n < end - own.drawn:
+                raise ValueError(f"{end - own.drawn} items have {span.n} lengths")
+            own.lengths, own.first = <const int64_t *>span.view.buf, own.drawn
+        self.lengths[source] = span
+        own.end = end
+
+    def run(self, draws, skip, step, sources, numbers):
+        """Draws up to `draws` items. Returns how many it drew, and the source that reached its end with the last draw,
+        or -1. Writes the source, and the number of the item in its source, of draws skip, skip + step, ... to two
+        buffers."""
+        cdef Span from_source = Span.of(sources, 8, True), number = Span.of(numbers, 8, True)
+        cdef uint64_t most = draws, first = skip, stride = step
+        cdef Py_ssize_t i
+        if stride == 0 or (most > first and (most - first - 1) // stride >= <uint64_t>min(from_source.n, number.n)):
+            raise ValueError(f"{number.n} places are too few for every {stride}th of {most} draws from {first} on")
+        for i in range(self.n):
+            if self.sources[i].weight and self.sources[i].drawn >= self.sources[i].end:
+                raise ValueError(f"source {i} is at its end, {self.sources[i].end}")
+        with nogil:
+            most = rs_mixing_run(self.sources, self.n, most, first, stride, <int64_t *>from_source.view.buf,
+                                 <int64_t *>number.view.buf)
+        for i in range(self.n):
+            if self.sources[i].weight and self.sources[i].drawn >= self.sources[i].end:
+                return most, i
+        return most, -1
+
+
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):

@@ -23,6 +23,7 @@ _LATER = {
     "Headroom": "bottleneck",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
+    "MixSampler": "mixing",
     "PackSampler": "packing",
     "Ragged": "forms",
     "RecordDataset": "datasets",

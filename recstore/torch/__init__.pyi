@@ -8,6 +8,7 @@ from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
+from recstore.torch.mixing import MixSampler
 from recstore.torch.packing import PackSampler, Row
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
@@ -24,6 +25,7 @@ __all__ = [
     "Headroom",
     "LengthBatchSampler",
     "Loader",
+    "MixSampler",
     "PackSampler",
     "Ragged",
     "RecordDataset",

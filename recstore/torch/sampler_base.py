@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recstore.torch.mixing import Mark
     from recstore.torch.shard_order import Legs
 
 __all__ = ["EpochSampler", "IndexSampler", "ItemSampler"]
@@ -39,7 +40,19 @@ _KIND_PREFIX = "recstore.torch."
 class Iteration:
     """One rank's part of an epoch, from one call of iter()."""
 
-    __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists", "legs")
+    __slots__ = (
+        "epoch",
+        "first",
+        "rank",
+        "world_size",
+        "length",
+        "count",
+        "iterator",
+        "_taken",
+        "as_lists",
+        "legs",
+        "marks",
+    )
 
     def __init__(
         self, epoch: int, first: int, rank: int, world_size: int, length: int, drop_last: bool, as_lists: bool = False
@@ -50,6 +63,7 @@ class Iteration:
         self.iterator: native.IndexIterator | None = None
         self.as_lists = as_lists
         self.legs: Legs = ()  # the legs of an epoch of a ShardSampler
+        self.marks: list[Mark] = []  # the marks of an epoch of a MixSampler
 
     @property
     def taken(self) -> int:
@@ -279,7 +293,7 @@ class ItemSampler(EpochSampler[T]):
 
     _at_once = 1  # the items that BatchSampler makes at once, if batches have fewer
 
-    def _items(self, epoch: int, first: int, n: int) -> list[T]:
+    def _items(self, epoch: int, first: int, n: int) -> Sequence[T] | NDArray[np.int64]:
         """The `n` items of an epoch from position `first` on, before ranks divide them."""
         raise NotImplementedError
 
@@ -327,6 +341,14 @@ class IndexSampler(ItemSampler[int]):
 
         out = numpy.empty(n, numpy.int64)
         self._fill(out, live, taken)
+        return out
+
+    def _items(self, epoch: int, first: int, n: int) -> NDArray[np.int64]:
+        """The `n` indices of an epoch from position `first` on, before ranks divide them."""
+        import numpy
+
+        out = numpy.empty(n, numpy.int64)
+        self._fill(out, Iteration(epoch, 0, 0, 1, self._length, False), first)
         return out
 
     def __iter__(self) -> Iterator[int]:

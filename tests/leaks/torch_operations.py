@@ -15,6 +15,7 @@ from recstore.torch import (
     GroupSampler,
     LengthBatchSampler,
     Loader,
+    MixSampler,
     PackSampler,
     RecordDataset,
     Row,
@@ -45,9 +46,11 @@ def tensors(folder):
            "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
            "recstore.torch.sampler_base.IndexSampler", "recstore.torch.sampler_base.ItemSampler",
            "recstore.torch.shard_sampler.ShardSampler", "recstore.torch.packing.PackSampler",
-           "recstore.torch.packing.Row")  # fmt: skip
+           "recstore.torch.packing.Row", "recstore.torch.mixing.MixSampler")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
+    mix = MixSampler([([3] * 60, 2, [3] * 60), (ShuffleSampler(30), 1, 5)], "tokens", 90)
+    mix.set_weights([1, 1], at=95), mix.weights_at(4)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
     (
         weighted.replacement,
@@ -66,6 +69,8 @@ def samplers(folder):
         GroupSampler([0, 1] * 40, 4),
         BatchSampler(ShuffleSampler(100), 7),
         BatchSampler(by_shards, 7),
+        BatchSampler(mix, 7),
+        mix,
         BatchSampler(PackSampler(range(90), 64), 7),
         PackSampler(range(90), 64, "concat"),
     ):

@@ -17,6 +17,7 @@ from recstore.torch import (  # noqa: E402
     BatchSampler,
     GroupSampler,
     LengthBatchSampler,
+    MixSampler,
     PackSampler,
     ShardSampler,
     ShuffleSampler,
@@ -35,6 +36,9 @@ MAKERS = {
     "groups": lambda **options: GroupSampler([i * i % 7 for i in range(150)], 6, seed=5, **options),
     "best-fit": lambda **options: PackSampler([i * 37 % 90 for i in range(40)], 64, seed=6, **options),
     "concat": lambda **options: PackSampler([i * 37 % 90 for i in range(40)], 64, "concat", seed=6, **options),
+    "mix": lambda **options: MixSampler([(range(13), 2), (range(5), 1)], seed=7, **options),
+    "repeating mix": lambda **options: MixSampler([(range(13), 2, 3), (range(5), 1, 5)], "tokens", 50, **options),
+    "mixed rows": lambda **options: MixSampler([(PackSampler([i, 20], 9), i) for i in (3, 40)], **options),
     "shards": lambda **options: ShardSampler(20, boundaries=[5, 5, 13, 20], window=2, seed=3, **options),
 }
 EMPTY = {

@@ -1,0 +1,156 @@
+"""The weights of a MixSampler over its steps: constant, changed at some steps, or a function of the step."""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import math
+import os
+
+from recstore.building.saving import publish
+from recstore.torch.weighted import checked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    Change: TypeAlias = tuple[int, int, list[float]]  # the epoch, the step in it, the weights from there on
+
+_MOST_KEPT = 16  # the most changes that a state holds
+_EVALUATED = 1024  # a function of weights is called for the steps that are multiples of this
+NEVER = 1 << 62  # a step that no epoch has
+
+
+class WeightChanges:
+    """The weights of `n` sources at each step of each epoch.
+
+    Args:
+        start: the weights of the first step, or a function from a step to weights.
+        positive: whether each weight must be above 0.
+        dir: the folder for the files of changes, which states then name. None: states hold the changes.
+    """
+
+    def __init__(self, start: Any, n: int, positive: bool, dir: str | None) -> None:
+        self._n, self._positive = n, positive
+        self._dir = None if dir is None else os.fspath(dir)
+        self._function: Callable[[int], Sequence[float]] | None = start if callable(start) else None
+        self._start = self.checked(start(0) if callable(start) else start)
+        self._changes: list[Change] = []  # in the order of their steps
+
+    @property
+    def is_function(self) -> bool:
+        return self._function is not None
+
+    def checked(self, weights: Any) -> list[float]:
+        """The weights as floats. Raises ValueError for a wrong number of weights and for weights out of range."""
+        column: list[float] = checked(weights, lambda number: f"source {number}").tolist()
+        if len(column) != self._n:
+            raise ValueError(f"give one weight for each of the {self._n} sources, not {column!r:.60}")
+        if not 0 < sum(column) < math.inf:
+            raise ValueError("all weights are 0, or their sum is infinite, so nothing can be drawn")
+        if self._positive and not all(column):
+            raise ValueError(f'source {column.index(0)} has a weight of 0, so it never ends: until="all" needs others')
+        return column
+
+    def at(self, epoch: int, step: int) -> list[float]:
+        """The weights that hold at a step of an epoch."""
+        if self._function is not None:
+            return self.checked(self._function(step - step % _EVALUATED))
+        number = _number(self._changes, epoch, step)
+        return self._changes[number - 1][2] if number else self._start
+
+    def following(self, epoch: int, step: int) -> int:
+        """The next step of an epoch at which the weights may change."""
+        if self._function is not None:
+            return step - step % _EVALUATED + _EVALUATED
+        changes = self._changes[_number(self._changes, epoch, step) :]
+        return changes[0][1] if changes and changes[0][0] == epoch else NEVER
+
+    def add(self, epoch: int, step: int, weights: Sequence[float]) -> None:
+        """Changes the weights from a step on, up to the next change."""
+        changes = [change for change in self._changes if change[:2] != (epoch, step)]
+        bisect.insort(changes, (epoch, step, self.checked(weights)), key=_step)
+        if self._dir is not None:
+            text, name = _file_of(changes)
+            publish(os.path.join(self._dir, name), lambda temporary: _write(temporary, text))
+        elif len(changes) > _MOST_KEPT:
+            raise ValueError(f"a state holds at most {_MOST_KEPT} changes of weights: give dir=, a folder for more")
+        self._changes = changes
+
+    # ---- The state ----
+
+    def state(self, epoch: int, step: int) -> dict[str, Any]:
+        """The part of a state at a step: the weights, and the changes that hold there or later."""
+        if self._function is not None:
+            return {"weights": _name(self._function), "weights_there": self.at(epoch, step)}
+        changes = self._since(epoch, step)
+        if changes and self._dir is not None:
+            return {"weights": self._start, "changes": _file_of(self._changes)[1]}
+        return {"weights": self._start, **({"changes": [list(change) for change in changes]} if changes else {})}
+
+    def _since(self, epoch: int, step: int) -> list[Change]:
+        return self._changes[max(_number(self._changes, epoch, step) - 1, 0) :]
+
+    def load(self, state: dict[str, Any], epoch: int, step: int) -> None:
+        """Takes the changes of a state. Raises ValueError for other weights; nothing has changed then."""
+        own = self.state(epoch, step)
+        for name in ("weights", "weights_there"):
+            if state.get(name) != own.get(name):
+                place = f" at step {step} of epoch {epoch}" if name == "weights_there" else ""
+                saved, now = state.get(name), own.get(name)
+                raise ValueError(
+                    f"the state has the weights {saved!r:.200}{place}, not {now!r:.200}: give the weights of the run, "
+                    "and change them by set_weights"
+                )
+        changes = self._checked_changes(state.get("changes", []))
+        if self._changes and self._since(epoch, step) != changes[max(_number(changes, epoch, step) - 1, 0) :]:
+            raise ValueError(
+                "set_weights was called with other changes than in the state: call it after load_state_dict"
+            )
+        self._changes = changes
+
+    def _checked_changes(self, saved: Any) -> list[Change]:
+        """The changes of a state, or of the file that it names. Raises ValueError."""
+        name, changes = None, saved
+        if isinstance(saved, str):
+            name = saved
+            if self._dir is None:
+                raise ValueError(f"the changes of weights are in the file {name!r:.60}: give dir=, its folder")
+            with open(os.path.join(self._dir, os.path.basename(name)), encoding="utf-8") as file:
+                changes = json.load(file)
+        try:
+            out = [(int(epoch), int(step), self.checked(weights)) for epoch, step, weights in changes]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the state has invalid changes of weights, {saved!r:.60}: {error}") from None
+        if name is not None and _file_of(out)[1] != name:
+            raise ValueError(f"the file {name!r:.60} of changes of weights was changed: its hash is not in its name")
+        if out != sorted(out, key=_step) or self._function is not None and out:
+            raise ValueError(f"the state has changes of weights out of order: {saved!r:.60}")
+        return out
+
+
+def _step(change: Change) -> tuple[int, int]:
+    return change[:2]
+
+
+def _number(changes: list[Change], epoch: int, step: int) -> int:
+    """The number of changes up to a step."""
+    return bisect.bisect_right(changes, (epoch, step), key=_step)
+
+
+def _file_of(changes: list[Change]) -> tuple[bytes, str]:
+    """The content and the name of the file of some changes. The name has the hash of the content, so the files of
+    earlier states stay as they are."""
+    text = json.dumps(changes).encode()
+    return text, f"weights-{hashlib.sha256(text).hexdigest()[:24]}.json"
+
+
+def _write(path: str, text: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(text)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)

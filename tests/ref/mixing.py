@@ -1,0 +1,28 @@
+"""Draws from several sources in plain Python, from the essay at the head of csrc/base/rs_mixing.h alone."""
+
+from ref.alias import word
+
+__all__ = ["WHOLE", "draws"]
+
+WHOLE = 1 << 30
+
+
+def draws(shares_at, keys, lengths, sizes):
+    """Yields `(source, number of the item in it)`. `shares_at(position, ended)` has the share of each source in units
+    of 1 / WHOLE, `lengths[source](number)` the length of an item, `sizes` the number of items, or None for no end."""
+    drawn, behind = [0] * len(keys), [0] * len(keys)
+    position = 0
+    while True:
+        ended = [count == size for count, size in zip(drawn, sizes)]
+        shares = shares_at(position, ended)
+        able = [source for source, share in enumerate(shares) if share]
+        if not able:
+            return
+        source = max(able, key=lambda k: behind[k] - (word(keys[k], drawn[k]) >> 34) * lengths[k](drawn[k]))
+        length = lengths[source](drawn[source])
+        yield source, drawn[source]
+        for other in able:
+            behind[other] += shares[other] * length
+        behind[source] -= WHOLE * length
+        drawn[source] += 1
+        position += 1
