@@ -23,6 +23,7 @@ from recstore.sources.json_files import read_json as read_json
 from recstore.sources.jsonl_files import read_jsonl as read_jsonl
 from recstore.sources.line_files import read_lines as read_lines
 from recstore.sources.parquet_files import read_parquet as read_parquet
+from recstore.tokens.opening import open_tokens as open_tokens
 from recstore.values.classes import register as register
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "cache",
     "json_default",
     "open",
+    "open_tokens",
     "read_arrow",
     "read_csv",
     "read_json",

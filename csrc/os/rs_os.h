@@ -109,6 +109,16 @@ static inline bool rs_os_same_file(const rs_os_identity *a, const rs_os_identity
     return a->device == b->device && a->inode == b->inode;
 }
 
+/* The fields of stat that change when a file is replaced, rewritten or resized. */
+typedef struct rs_os_stamp {
+    uint64_t size_bytes;
+    uint64_t modified_ns;
+    uint64_t inode;
+} rs_os_stamp;
+
+/* Fills *out for the file that `path` leads to. RS_E_SYS_NOT_FOUND for a missing file. */
+RS_NODISCARD rs_status rs_os_stamp_of(const char *path, rs_os_stamp *out, rs_error *err);
+
 /* Renames `from` to `to`, and replaces an existing `to`. RS_E_SYS_NOT_FOUND if `from` or a directory is missing. */
 RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *err);
 

@@ -216,6 +216,16 @@ static uint64_t modified_ns(const struct stat *st) {
 #endif
 }
 
+rs_status rs_os_stamp_of(const char *path, rs_os_stamp *out, rs_error *err) {
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return rs_error_set_errno(err, errno == ENOENT ? RS_E_SYS_NOT_FOUND : RS_E_SYS, errno,
+                                  "cannot read the state of %s", path);
+    }
+    *out = (rs_os_stamp){(uint64_t)st.st_size, modified_ns(&st), (uint64_t)st.st_ino};
+    return RS_OK;
+}
+
 /* Returns whether the file of `fd` still matches `removable`; true if `removable` is NULL. */
 static bool still_matches(int fd, const rs_os_removable *removable) {
     struct stat st;

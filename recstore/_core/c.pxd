@@ -337,6 +337,15 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err)
     void rs_segment_writer_abort(rs_segment_writer *self)
 
+    ctypedef struct rs_os_stamp:
+        uint64_t size_bytes
+        uint64_t modified_ns
+        uint64_t inode
+    rs_status rs_os_stamp_of(const char *path, rs_os_stamp *out, rs_error *err)
+    rs_status rs_os_open_readonly(const char *path, rs_bool follow_links, int *out_fd, rs_error *err)
+    rs_status rs_os_identify(int fd, rs_os_identity *out, rs_error *err)
+    rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *err)
+    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
     rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err)
     rs_status rs_os_rename(const char *source, const char *target, rs_error *err)
     rs_status rs_os_sync_directory(const char *path, rs_error *err)
@@ -344,6 +353,7 @@ cdef extern from "recstore.h" nogil:
     bint rs_os_is_sealed(int fd)
     void rs_os_close(int *fd)
     void rs_os_touch(int fd)
+    uint64_t rs_os_now_ns()
     rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err)
     rs_status rs_os_unlink_unused(const char *path, rs_bool group, const rs_os_identity *expected,
                                   rs_bool *out_removed, rs_error *err)

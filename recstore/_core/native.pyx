@@ -30,7 +30,7 @@ from recstore._core import hooks, trust
 from recstore.text import an, counted
 
 
-# segments/: the memory of segments, shards, saved indexes, the deep check, lock files, cache files
+# segments/: the memory of segments, shards, files of tokens, saved indexes, the deep check, lock files, cache files
 # read/: decoding, and the base of the containers: positions, selections, views, fields, keys
 # write/: encoding, builders, and splitting CSV and JSON text
 # columns/: fields of many records as arrays
@@ -67,6 +67,7 @@ include "write/parcels.pyx"
 include "arrow/arrow_in.pyx"
 include "write/csv_quotes.pyx"
 include "write/json_bounds.pyx"
+include "segments/mapped_files.pyx"
 include "segments/locks.pyx"
 include "segments/cache_files.pyx"
 include "callbacks.pyx"

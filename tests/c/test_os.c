@@ -189,6 +189,7 @@ TEST(test_open_readonly) {
 
 TEST(test_reserve_write_truncate) {
     rs_os_identity id;
+    rs_os_stamp before, after;
     const uint8_t *data = NULL;
     int fd = -1;
     REQUIRE_OK(rs_os_create_file(at("space"), &fd, &err), &err);
@@ -212,9 +213,15 @@ TEST(test_reserve_write_truncate) {
     CHECK(data[0] == 0 && memcmp(data + 9997, "end", 3) == 0);
     rs_os_unmap(data, 10000);
     rs_os_unmap(NULL, 0);
+    CHECK_OK(rs_os_stamp_of(at("space"), &before, &err), &err);
     CHECK_OK(rs_os_truncate(fd, 7, &err), &err);
     CHECK_OK(rs_os_identify(fd, &id, &err), &err);
     CHECK_U64(id.size_bytes, 7);
+    CHECK_OK(rs_os_stamp_of(at("space"), &after, &err), &err);
+    CHECK(before.size_bytes == 10000 && after.size_bytes == 7 && after.modified_ns >= before.modified_ns);
+    CHECK(before.inode == id.inode && after.inode == id.inode && before.modified_ns > 0);
+    CHECK_CODE(rs_os_stamp_of(at("missing"), &after, &err), RS_E_SYS_NOT_FOUND, &err);
+    CHECK_CODE(rs_os_stamp_of(at("space/below"), &after, &err), RS_E_SYS, &err);
     rs_os_close(&fd);
     CHECK_CODE(rs_os_write_at(-1, "x", 1, 0, &err), RS_E_SYS, &err);
     CHECK_U64(err.sys_errno, EBADF);

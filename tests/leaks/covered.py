@@ -49,6 +49,8 @@ LEFT_OUT = {
     "recstore.caching.info.*": "Python made by Cache.info",
     "recstore.caching.cache.Cache.__init__": "made by recstore.cache",
     "recstore.caching.cache.cache": "run as recstore.cache",
+    "recstore.tokens.opening.open_tokens": "run as recstore.open_tokens",
+    "recstore.tokens.token_list.TokenList.__init__": "made by recstore.open_tokens",
     "recstore.dataset.share.share_dataset": "run as recstore.share_dataset",
     "recstore.dataset.audit.audit": "run as recstore.audit",
 }

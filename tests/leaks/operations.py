@@ -330,6 +330,20 @@ def caches(folder):
         repr(x), pickle.loads(pickle.dumps(x)).close()
 
 
+@operation("recstore", "recstore.tokens.token_list.TokenList")
+def tokens(folder):
+    np.save(folder / "tokens.npy", np.arange(1000, dtype=np.uint16) % 10)
+    with recstore.open_tokens(folder / "tokens.npy", end=0, keep=False) as t:
+        joined = t[1:] + t[[3, 2]]
+        list(joined), len(joined), joined.__getitems__([0, 1]), joined.lengths[:], joined.dtype, joined.nbytes
+        joined.gather([1, 0], [1, 0], [2, 2]), joined.windows(64, stride=5)[[0, 1]], joined.windows(64)[0]
+        list(pickle.loads(pickle.dumps(joined)))
+        for refused in (lambda: np.asarray(t), lambda: t.__array__(), lambda: t.gather([0], [0], [99])):
+            with contextlib.suppress(TypeError, IndexError):
+                refused()
+    t.close()
+
+
 @operation("recstore.shm.process_memory", "recstore.shm.process_memory.Usage")
 def memory(folder):
     from recstore.shm import process_memory as m

@@ -26,7 +26,7 @@ ROOMS = [
     ["containers"],
     ["sharing", "display"],
     ["dataset", "sources"],
-    ["remote"],
+    ["remote", "tokens"],
     ["caching"],
     ["torch"],
     ["integrations"],
