@@ -21,6 +21,7 @@ _LATER = {
     "Fields": "fields",
     "GroupSampler": "buckets",
     "Headroom": "bottleneck",
+    "Items": "items",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
     "MixSampler": "mixing",

@@ -7,6 +7,7 @@ from recstore.torch.cached import CachedDataset
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
+from recstore.torch.items import Items
 from recstore.torch.loader import Loader
 from recstore.torch.mixing import MixSampler
 from recstore.torch.packing import PackSampler, Row
@@ -23,6 +24,7 @@ __all__ = [
     "Fields",
     "GroupSampler",
     "Headroom",
+    "Items",
     "LengthBatchSampler",
     "Loader",
     "MixSampler",
