@@ -1,6 +1,6 @@
-/* rs_best_fit.c: best-fit decreasing in constant time per document. Rows with room are listed by their room, in up to
- * 65,536 buckets; a bitmap of two levels finds the next bucket that has a row. Rows of up to 65,535 tokens have a bucket
- * for each number of tokens, so the fit is the best one; for longer rows it is the best one within a bucket. */
+/* rs_best_fit.c: best-fit decreasing in constant time per document. Rows are listed by their room, in up to 65,536
+ * buckets; a bitmap of two levels finds the next bucket that has a row. Rows of up to 65,535 tokens have a bucket for
+ * each number of tokens, so the fit is the best one; for longer rows it is the best one within a bucket. */
 #include "base/rs_best_fit.h"
 
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static void sort_by_rest(packer *self, uint64_t n_rests) {
     for (uint64_t i = 0; i < n_rests; i++) {
         if (self->rests[self->order[i]] > longest) longest = self->rests[self->order[i]];
     }
-    for (unsigned shift = 0; longest >> shift != 0; shift += DIGIT_BITS) {
+    for (unsigned shift = 0; shift < 32 && longest >> shift != 0; shift += DIGIT_BITS) {
         uint32_t starts[DIGITS + 1] = {0};
         for (uint64_t i = 0; i < n_rests; i++) {
             starts[((longest - self->rests[self->order[i]]) >> shift) % DIGITS + 1]++;

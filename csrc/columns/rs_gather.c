@@ -44,8 +44,13 @@ rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
     self->done = 0;
     self->window.n = 0;
     memset(&self->stop, 0, sizeof self->stop);
+    rs_gather_give(self, NULL);
     for (uint32_t f = 0; f < self->n_fields; f++) RS_TRY(rs_gather_field_begin(&self->fields[f], n, self->direct, err));
     return RS_OK;
+}
+
+void rs_gather_give(rs_gather *self, const rs_gather_given *given) {
+    for (uint32_t f = 0; f < self->n_fields; f++) self->fields[f].given = given;
 }
 
 /* ---- One value ---- */

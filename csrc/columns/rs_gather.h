@@ -35,6 +35,10 @@ uint64_t rs_gather_kept_bytes(const rs_gather *self);
 /* Begins a batch of n records, and drops the previous one. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err);
 
+/* Sets the rows of the packed fields, after rs_gather_begin. `given` has the batch's records, starts and counts of 0 or
+ * more, and rising ends up to the number of records; the gather borrows it until the next batch. */
+void rs_gather_give(rs_gather *self, const rs_gather_given *given);
+
 /* Takes records self->done to `end` - 1 of the batch: record k is record start + step * positions[k] of the source,
  * whose paths are in the order of the fields. self->stop has the reason for the return. Another thread may
  * change `positions` during the call. Errors of rs_window_locate, rs_compiled_path_walk and of reading values, for

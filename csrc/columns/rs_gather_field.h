@@ -38,7 +38,8 @@ enum {
     RS_GATHER_LENGTH = 6,  /* a list or array has the wrong shape for the form */
     RS_GATHER_RANGE = 7,   /* the dtype cannot hold number `number` of the value */
     RS_GATHER_LONG = 8,    /* a list is longer than `length` or `inner_length` */
-    RS_GATHER_UNNAMED = 9  /* the value is not one of the names */
+    RS_GATHER_UNNAMED = 9, /* the value is not one of the names */
+    RS_GATHER_SHORT = 10   /* a list has only `number` tokens, fewer than its given row takes */
 };
 
 /* The specification of a field. Borrows everything. Immutable; any number of threads may read it. */
@@ -65,6 +66,14 @@ typedef struct rs_gather_part {
     uint64_t shape[RS_GATHER_SHAPE];
 } rs_gather_part;
 
+/* Rows that are packed already: record i of the batch is a document, and its row has counts[i] of its tokens, from
+ * token starts[i] on. Row r has the records from ends[r - 1] (row 0: from 0) to ends[r] - 1. Borrows everything. */
+typedef struct rs_gather_given {
+    const int64_t *starts, *counts, *ends;
+    uint64_t n_rows;
+    bool cut; /* a run has only the tokens of its row, not the whole document */
+} rs_gather_given;
+
 /* The state of one field. */
 typedef struct rs_gather_field {
     const rs_gather_spec *spec;
@@ -90,6 +99,7 @@ typedef struct rs_gather_field {
     uint64_t rows;     /* packed: number of rows */
     uint64_t n_pieces; /* packed: number of pieces, each between two boundaries */
     rs_buffer starts;  /* packed: u64, the beginning of each document in the flattened rows */
+    const rs_gather_given *given; /* packed: NULL if the field packs the documents itself */
 } rs_gather_field;
 
 /* The place and reason of a stop. */

@@ -118,7 +118,7 @@ static void find_long(rs_gather *self, uint32_t f) {
     const rs_gather_field *field = &self->fields[f];
     const rs_gather_spec *spec = field->spec;
     const bool bounded = spec->form == RS_GATHER_PADDED || spec->form == RS_GATHER_PADDED_NESTED ||
-                         (spec->form == RS_GATHER_PACKED && !spec->split);
+                         (spec->form == RS_GATHER_PACKED && !spec->split && field->given == NULL);
     const bool outer = spec->length != 0 && field->longest > spec->length;
     const bool inner = spec->inner_length != 0 && field->inner_longest > spec->inner_length;
     uint64_t i;
@@ -131,6 +131,17 @@ static void find_long(rs_gather *self, uint32_t f) {
     self->stop.record = i;
 }
 
+/* Sets the stop at the first document with fewer tokens than its given row takes. */
+static void find_short(rs_gather *self, uint32_t f) {
+    const rs_gather_field *field = &self->fields[f];
+    for (uint64_t i = 0; field->given != NULL && i < self->n; i++) {
+        const uint64_t first = rs_gather_packed_first(field, i), n = runs_of(field)[i].n;
+        if (first <= n && rs_gather_packed_tokens(field, i) <= n - first) continue;
+        self->stop = (rs_gather_stop){RS_GATHER_SHORT, f, i, self->stop.index, self->stop.block, n};
+        return;
+    }
+}
+
 rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err) {
     *size_bytes = 0;
     self->stop.why = RS_GATHER_DONE;
@@ -139,7 +150,11 @@ rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err)
         find_long(self, f);
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
         field->n_parts = 0;
-        if (field->spec->form == RS_GATHER_PACKED) RS_TRY(rs_gather_pack(field, self->n, err));
+        if (field->spec->form == RS_GATHER_PACKED) {
+            find_short(self, f);
+            if (self->stop.why != RS_GATHER_DONE) return RS_OK;
+            RS_TRY(rs_gather_pack(field, self->n, err));
+        }
         RS_TRY(lay_out(field, self->n, size_bytes, err));
         if (field->spec->missing == RS_GATHER_MASK) {
             RS_TRY(add_part(field, RS_DTYPE_BOOL, &self->n, 1, false, size_bytes, err));
@@ -164,23 +179,25 @@ static void prefetch_run(const rs_run *run) {
     for (uint64_t at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);
 }
 
-/* Writes the first `rows` rows of the run of record i at `to`. */
-static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t rows, uint8_t *to, rs_error *err) {
+/* Writes `rows` rows of the run of record i, from row `first` on, at `to`. */
+static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t first, uint64_t rows, uint8_t *to,
+                           rs_error *err) {
     rs_gather_field *field = &self->fields[f];
     const rs_run *run = &runs_of(field)[i];
-    const uint64_t n = rows * field->spec->row_numbers;
+    const uint64_t n = rows * field->spec->row_numbers, before = first * field->spec->row_numbers;
     uint64_t written;
     if (i == 0) {
         for (uint64_t k = 0; k < AHEAD && k < self->n; k++) prefetch_run(&run[k]);
     }
     if (i + AHEAD < self->n) prefetch_run(&run[AHEAD]);
-    rs_status status = rs_run_write(run, n, field->spec->dtype, field->values.data, &field->scratch, to, &written, err);
+    rs_status status = rs_run_write_from(run, before, n, field->spec->dtype, field->values.data, &field->scratch,
+                                         &field->scratch_value, to, &written, err);
     if (status == RS_OK && written == n) return RS_OK;
     self->stop.field = f;
     self->stop.record = i;
     if (status != RS_OK) return status;
     self->stop.why = RS_GATHER_RANGE;
-    self->stop.number = written;
+    self->stop.number = before + written;
     return RS_OK;
 }
 
@@ -192,7 +209,7 @@ static rs_status fill_ragged(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
     for (i = 0; i < self->n; i++) {
         const uint64_t rows = runs_of(field)[i].n / field->spec->row_numbers;
         offsets[i] = (int64_t)at;
-        RS_TRY(write_run(self, f, i, rows, buffer + field->parts[0].off + at * row_bytes, err));
+        RS_TRY(write_run(self, f, i, 0, rows, buffer + field->parts[0].off + at * row_bytes, err));
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
         at += rows;
     }
@@ -212,7 +229,7 @@ static rs_status fill_padded(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
     for (uint64_t i = 0; i < self->n; i++, to += width * row_bytes) {
         const uint64_t rows = at_most(runs_of(field)[i].n / spec->row_numbers, width);
         lengths[i] = (int64_t)rows;
-        RS_TRY(write_run(self, f, i, rows, to, err));
+        RS_TRY(write_run(self, f, i, 0, rows, to, err));
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
         rs_dtype_repeat(spec->fill, size, (width - rows) * spec->row_numbers, to + rows * row_bytes);
     }
@@ -272,8 +289,8 @@ static rs_status fill_packed(rs_gather *self, uint32_t f, uint8_t *buffer, rs_er
     const unsigned size = rs_dtype_bytes(field->spec->dtype);
     for (uint64_t i = 0; i < self->n; i++) {
         const uint64_t begin = rs_load_u64(field->starts.data + 8 * i);
-        RS_TRY(write_run(self, f, i, rs_gather_packed_tokens(field, i), buffer + field->parts[0].off + begin * size,
-                         err));
+        RS_TRY(write_run(self, f, i, rs_gather_packed_first(field, i), rs_gather_packed_tokens(field, i),
+                         buffer + field->parts[0].off + begin * size, err));
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;
     }
     rs_gather_fill_packed(field, self->n, buffer);

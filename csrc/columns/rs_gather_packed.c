@@ -10,6 +10,7 @@ static const rs_run *runs_of(const rs_gather_field *self) { return (const rs_run
 
 uint64_t rs_gather_packed_tokens(const rs_gather_field *self, uint64_t i) {
     const uint64_t n = runs_of(self)[i].n, length = self->spec->length;
+    if (self->given != NULL) return (uint64_t)self->given->counts[i];
     return self->spec->split || n < length ? n : length;
 }
 
@@ -82,11 +83,36 @@ static rs_status pack_whole(rs_gather_field *self, uint64_t n, rs_error *err) {
     return RS_OK;
 }
 
+/* ---- Documents in given rows ---- */
+
+static rs_status place_given(rs_gather_field *self, rs_error *err) {
+    const rs_gather_given *given = self->given;
+    const uint64_t length = self->spec->length;
+    uint64_t i = 0;
+    self->rows = given->n_rows;
+    for (uint64_t row = 0; row < self->rows; row++) {
+        uint64_t at = 0;
+        for (; i < (uint64_t)given->ends[row]; i++) {
+            const uint64_t tokens = (uint64_t)given->counts[i];
+            if (tokens > length - at) {
+                return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "row %llu has more tokens than the length of %llu",
+                                    (unsigned long long)row, (unsigned long long)length);
+            }
+            set_start(self, i, row * length + at);
+            at += tokens;
+            self->n_pieces += tokens > 0;
+        }
+        self->n_pieces += at < length;
+    }
+    return RS_OK;
+}
+
 rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err) {
     self->rows = self->n_pieces = 0;
     self->starts.size_bytes = 0;
     RS_TRY(rs_buffer_reserve(&self->starts, (size_t)n * 8, err));
     self->starts.size_bytes = (size_t)n * 8;
+    if (self->given != NULL) return place_given(self, err);
     if (!self->spec->split) return pack_whole(self, n, err);
     pack_split(self, n);
     return RS_OK;
@@ -112,8 +138,9 @@ void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buf
     for (uint64_t i = 0; i < all; i++) documents[i] = -1;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t start = rs_load_u64(self->starts.data + 8 * i), tokens = rs_gather_packed_tokens(self, i);
+        const uint64_t first = self->given == NULL ? 0 : (uint64_t)self->given->starts[i];
         for (uint64_t k = 0; k < tokens; k++) {
-            positions[start + k] = (int64_t)k;
+            positions[start + k] = (int64_t)(first + k);
             documents[start + k] = (int64_t)i;
         }
     }

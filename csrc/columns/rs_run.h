@@ -57,6 +57,12 @@ RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *plac
 RS_NODISCARD rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uint8_t *ready,
                                     rs_buffer *scratch, uint8_t *to, uint64_t *written, rs_error *err);
 
+/* As rs_run_write, for the `n` numbers from number `first` on; the run has at least first + n. *written counts from
+ * `first`. Lists and arrays whose numbers have bytes of their own are not read before it, all others are. */
+RS_NODISCARD rs_status rs_run_write_from(const rs_run *self, uint64_t first, uint64_t n, unsigned dtype,
+                                         const uint8_t *ready, rs_buffer *scratch, rs_buffer *before, uint8_t *to,
+                                         uint64_t *written, rs_error *err);
+
 /* As rs_run_write, for all items of an array of two or more dimensions in Fortran order. Writes them in C order, but
  * writes none if the dtype cannot hold one; *written is then its index in Fortran order. */
 RS_NODISCARD rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype,

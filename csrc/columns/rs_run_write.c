@@ -329,6 +329,29 @@ rs_status rs_run_write(const rs_run *self, uint64_t n, unsigned dtype, const uin
     }
 }
 
+rs_status rs_run_write_from(const rs_run *self, uint64_t first, uint64_t n, unsigned dtype, const uint8_t *ready,
+                            rs_buffer *scratch, rs_buffer *before, uint8_t *to, uint64_t *written, rs_error *err) {
+    const unsigned size = rs_dtype_bytes(dtype);
+    const bool is_list = self->kind == RS_RUN_LIST && self->node->bits == 0;
+    rs_run rest = *self;
+    if (first == 0 || n == 0) return rs_run_write(self, n, dtype, ready, scratch, to, written, err);
+    if (self->kind == RS_RUN_READY) {
+        rest.at += first * size;
+        return rs_run_write(&rest, n, dtype, ready, scratch, to, written, err);
+    }
+    if (is_list || (self->kind == RS_RUN_ITEMS && self->width == 0)) {
+        const uint64_t off = first * (is_list ? self->node->size_bytes : self->at / self->n);
+        rest.data += off, rest.at -= off, rest.n -= first;
+        return rs_run_write(&rest, n, dtype, ready, scratch, to, written, err);
+    }
+    before->size_bytes = 0;
+    RS_TRY(rs_buffer_reserve(before, (size_t)(first + n) * size, err));
+    RS_TRY(rs_run_write(self, first + n, dtype, ready, scratch, before->data, written, err));
+    *written = *written < first ? 0 : *written - first;
+    memcpy(to, before->data + first * size, (size_t)(n * size));
+    return RS_OK;
+}
+
 rs_status rs_run_write_fortran(const rs_run *self, const rs_run_shape *shape, unsigned dtype, rs_buffer *scratch,
                                uint8_t *to, uint64_t *written, rs_error *err) {
     const size_t size = rs_dtype_bytes(dtype);

@@ -84,37 +84,6 @@ cdef extern from "recstore.h" nogil:
     uint64_t rs_mix64(uint64_t z)
     uint64_t rs_permutation_seed(uint64_t seed, uint64_t number)
 
-    ctypedef struct rs_alias:
-        uint64_t n
-        uint64_t *thresholds
-        void *others
-    unsigned rs_alias_width(uint64_t n)
-    rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err)
-    rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
-                                const void *others, size_t others_bytes, rs_error *err)
-    void rs_alias_clear(rs_alias *self)
-    void rs_alias_run(const rs_alias *self, uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
-                      int64_t *out)
-    void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
-                        const int64_t *bounds, int64_t *out)
-    void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
-
-    ctypedef struct rs_best_fit_parts:
-        int64_t *documents
-        int64_t *starts
-        int64_t *counts
-        int64_t *ends
-    rs_status rs_best_fit_pack(const int64_t *counts, uint64_t n, uint64_t length, uint64_t rows,
-                               rs_best_fit_parts *out, rs_error *err)
-
-    int64_t RS_MIXING_WHOLE, RS_MIXING_MAX_LENGTH
-    ctypedef struct rs_mixing_source:
-        int64_t weight, behind, drawn, end, first, length
-        const int64_t *lengths
-        uint64_t key
-    uint64_t rs_mixing_run(rs_mixing_source *sources, size_t n, uint64_t draws, uint64_t skip, uint64_t step,
-                           int64_t *out_sources, int64_t *out_numbers)
-
     bint rs_tag_is_small(uint8_t tag)
 
     ctypedef struct rs_array_type:
@@ -455,7 +424,12 @@ cdef extern from "recstore.h" nogil:
         RS_GATHER_PACKED, RS_GATHER_TEXT, RS_GATHER_STRINGS, RS_GATHER_CODES
         RS_GATHER_RAISE, RS_GATHER_FILL, RS_GATHER_MASK
         RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_NONE, RS_GATHER_KIND
-        RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED
+        RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED, RS_GATHER_SHORT
+        RS_RUN_ITEMS
+    ctypedef struct rs_run:
+        const uint8_t *data
+        uint64_t n, at
+        uint8_t kind, code
     ctypedef struct rs_gather_spec:
         unsigned form, dtype, missing
         uint32_t n_row
@@ -471,6 +445,12 @@ cdef extern from "recstore.h" nogil:
         unsigned dtype
         uint32_t ndim
         uint64_t shape[11]
+    ctypedef struct rs_gather_given:
+        const int64_t *starts
+        const int64_t *counts
+        const int64_t *ends
+        uint64_t n_rows
+        rs_bool cut
     ctypedef struct rs_gather_field:
         const rs_gather_spec *spec
         uint8_t *valid
@@ -492,6 +472,8 @@ cdef extern from "recstore.h" nogil:
     void rs_gather_close(rs_gather *self)
     uint64_t rs_gather_kept_bytes(const rs_gather *self)
     rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err)
+    rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err)
+    void rs_gather_give(rs_gather *self, const rs_gather_given *given)
     rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
                                 int64_t step, uint64_t end, rs_error *err)
     rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err)

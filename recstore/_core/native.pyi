@@ -603,8 +603,20 @@ class GatherSpec:
 class Gather:
     def __init__(self, container: Records[Any] | Mapping[Any, Any], specs: Iterable[GatherSpec]) -> None: ...
     def read(
-        self, positions: Buffer, allocate: Callable[[int], Buffer]
+        self,
+        positions: Buffer,
+        allocate: Callable[[int], Buffer],
+        rows: tuple[Buffer, Buffer, Buffer] | None = None,
     ) -> list[tuple[list[str] | tuple[int, str, tuple[int, ...]], ...]]: ...
+
+def gather_rows(
+    spec: GatherSpec,
+    tokens: Buffer,
+    starts: Buffer,
+    counts: Buffer,
+    ends: Buffer,
+    allocate: Callable[[int], Buffer],
+) -> tuple[tuple[int, str, tuple[int, ...]], ...]: ...
 
 class AliasTable:
     def __init__(self, weights: Buffer) -> None: ...

@@ -28,7 +28,7 @@ _LATER = {
     "PackSampler": "packing",
     "Ragged": "forms",
     "RecordDataset": "datasets",
-    "Row": "packing",
+    "Row": "packed_rows",
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
     "Steps": "steps",
@@ -37,7 +37,7 @@ _LATER = {
 }
 
 __all__ = list(_LATER)
-_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged"}
+_WITHOUT_TORCH = {"Batch", "Field", "Fields", "Ragged", "Row"}
 _import_name, __dir__ = later(globals(), _LATER)
 
 

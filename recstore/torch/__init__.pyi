@@ -10,7 +10,8 @@ from recstore.torch.forms import Field, Ragged
 from recstore.torch.items import Items
 from recstore.torch.loader import Loader
 from recstore.torch.mixing import MixSampler
-from recstore.torch.packing import PackSampler, Row
+from recstore.torch.packed_rows import Row
+from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
 from recstore.torch.steps import Steps

@@ -13,7 +13,7 @@ from recstore._core import native
 from recstore.containers.dicts import RecordDict, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an, counted
-from recstore.torch import layouts, resolving
+from recstore.torch import layouts, packed_rows, resolving
 from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.batches import (
     ArrayBuffer,
@@ -73,13 +73,18 @@ class Fields(Dataset[T]):
     "padded"     ``(B, longest, *row)`` and ``<name>_lengths`` ``(B)``; of lists of lists, ``(B, most, longest,
                  *row)`` and also ``<name>_inner_lengths`` ``(B, most)``
     "packed"     ``(rows, length)``; ``<name>_positions``, the position of each token in its document;
-                 ``<name>_documents``, the number of the record in the batch, -1 for padding; and
-                 ``<name>_boundaries``, the offsets of documents, their parts and padding in the flat rows, and the end
+                 ``<name>_documents``, the number of the record in the batch, -1 for padding;
+                 ``<name>_boundaries``, the offsets of documents, their parts and padding in the flat rows, and the end;
+                 and for varlen attention ``<name>_cu_seqlens``, the boundaries as int32, and
+                 ``<name>_max_seqlen``, the greatest distance of two, an int
     "text"       a list of str
     "bytes"      ``Ragged(values, offsets)`` of uint8; text is UTF-8
     "category"   ``(B)`` of int64: the number of the value in ``f.categories[name]``
     "object"     a list of the decoded values
     ============ =============================================================================================
+
+    ``f[rows]``, with a list of the rows of a :class:`PackSampler`, reads their parts of documents: fields in the form
+    "packed" have these rows, and all other fields an entry for each part. ``f[row]`` is one row.
 
     With ``missing="mask"`` the batch also has ``<name>_mask`` ``(B)``, which is False if the record lacks the field or
     has None. Lists of lists become rows of one shape if all inner lists have one length, such as boxes ``(total, 4)``.
@@ -200,6 +205,8 @@ class Fields(Dataset[T]):
             return self._sample(indices)
         if isinstance(indices, slice):
             return self.batch(range(*indices.indices(len(self))))
+        if isinstance(indices, packed_rows.Row):
+            return self._row(indices)
         if not hasattr(indices, "__len__") or getattr(indices, "shape", None) == ():
             return self._sample(operator.index(indices))
         fetcher = fetcher_of(sys._getframe().f_back)
@@ -227,6 +234,14 @@ class Fields(Dataset[T]):
         return self._finished(self._batch(self._positions(indices)))
 
     def _positions(self, indices: Any) -> Any:
+        """The positions of indices. The list itself if it is of rows."""
+        if packed_rows.are_rows(indices):
+            if not any(isinstance(layout, layouts.Packed) for layout in self._layouts):
+                raise TypeError(
+                    "the rows of a PackSampler are read by a field in the form 'packed', and this Fields has none: "
+                    "Fields(x, tokens=Field('packed', length=8192))"
+                )
+            return indices
         return native.positions(indices, len(self.records), method="Fields")
 
     def _batch(self, positions: Any) -> Batch:
@@ -242,9 +257,13 @@ class Fields(Dataset[T]):
         """The parts of each layout: tensors over one buffer, lists, and masks of objects."""
         buffer = ArrayBuffer() if self.output == "numpy" else TensorBuffer()
         gather = self._gather or self._open()
+        rows = None
+        if packed_rows.are_rows(positions):
+            positions, *given = packed_rows.parts_of(positions)
+            rows = given[0], given[1], given[2]
         tensor = buffer.tensor
         try:
-            native_parts = iter(gather.read(positions, buffer.allocate))
+            native_parts = iter(gather.read(positions, buffer.allocate, rows))
         except ValueError as error:
             number = getattr(error, "field", None)
             if number is None:
@@ -278,6 +297,15 @@ class Fields(Dataset[T]):
         parts = self._parts(self._positions([index]))
         for layout, layout_parts in zip(self._layouts, parts):
             layout.fill_sample(out, layout_parts)
+        return out
+
+    def _row(self, row: packed_rows.Row) -> dict[str, Any]:
+        """The entries of one row, without a batch dimension where they have one for the row."""
+        out = dict(self._batch(self._positions([row])))
+        for layout in self._layouts:
+            if isinstance(layout, layouts.Packed):
+                for suffix in ("", *layout.of_rows):
+                    out[layout.name + suffix] = out[layout.name + suffix][0]
         return out
 
     @batch_method
@@ -356,12 +384,13 @@ class Samples:
         return len(self.positions)
 
     def __getitem__(self, i: Any) -> Any:
-        positions = memoryview(self.positions)
+        are_rows = packed_rows.are_rows(self.positions)
+        positions = self.positions if are_rows else memoryview(self.positions)
         if isinstance(i, slice):
             return Samples(self.fields, self.fields._positions(positions[i]))
         sample = self.samples.get(i)
         if sample is None:
-            sample = self.samples[i] = self.fields._sample(positions[i])
+            sample = self.samples[i] = (self.fields._row if are_rows else self.fields._sample)(positions[i])
         return sample
 
 

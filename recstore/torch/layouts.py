@@ -6,6 +6,8 @@ A sample is a batch of one record, without the padding, offsets and packed rows 
 
 from __future__ import annotations
 
+import numpy
+
 from recstore._core import native
 from recstore.torch.batches import jagged
 from recstore.torch.forms import Ragged
@@ -243,14 +245,23 @@ class Packed(Layout):
     """ "packed": documents packed into rows of one length."""
 
     __slots__ = ()
-    extra = (("_positions", "_documents", "_boundaries"),)
+    extra = (("_positions", "_documents", "_boundaries", "_cu_seqlens", "_max_seqlen"),)
+    of_rows = ("_positions", "_documents")  # the suffixes of entries with a row for each row
     most_levels = 0
 
     def spec(self) -> native.GatherSpec:
         field = self.field
         return self._spec("packed", fill=field.pad, length=field.length, truncate=field.truncate, split=field.split)
 
-    put = Padded.put
+    def put(self, out: dict[str, Any], parts: Sequence[Any], make_jagged: Callable[[Any, Any], Any]) -> None:
+        boundaries = parts[3]
+        if boundaries[-1] >= 1 << 31:
+            raise ValueError(f"{self.name!r}: a batch of {int(boundaries[-1])} tokens has no int32 cu_seqlens")
+        sizes = boundaries[1:] - boundaries[:-1]
+        more = boundaries.astype("int32") if isinstance(boundaries, numpy.ndarray) else boundaries.int()
+        parts = [*parts[:4], more, int(sizes.max()) if len(sizes) else 0]
+        for name, part in zip((self.name, *(self.name + suffix for suffix in self.suffixes)), parts):
+            out[name] = part
 
     def of_one(self, parts: Sequence[Any]) -> Any:
         return parts[0][parts[2] >= 0]

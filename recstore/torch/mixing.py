@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recstore.torch.packing import Row
+    from recstore.torch.packed_rows import Row
 
     Mark: TypeAlias = tuple[int, list[int], list[int]]
 

@@ -21,6 +21,7 @@ from recstore._core import native
 from recstore.containers.fields import FieldView
 from recstore.lazy_names import named_arguments
 from recstore.torch import places, rows, sampler_base
+from recstore.torch.packed_rows import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Int64s: TypeAlias = NDArray[np.int64]
 
-__all__ = ["PackSampler", "Row"]
+__all__ = ["PackSampler"]
 
 _MOST_GROUPS = 1 << 22
 _LEAST_STRETCH = 1 << 12  # documents
@@ -42,63 +43,6 @@ _BLOCK_DOCUMENTS = 1 << 14
 _BLOCK_ROWS = 32, 1024  # the least and the most rows of a block
 _MOST_TOKENS = 1 << 40  # of one document
 _DOCUMENTS, _ROWS = 0x646F63756D656E74, 0x726F7773  # mixed into keys, so that orders are independent
-
-
-class Row:
-    """A row of documents, or of parts of documents: an item of :class:`PackSampler`.
-
-    ``documents``, ``starts`` and ``counts`` are read-only int64 arrays of one length: the row has the tokens
-    ``starts[i] : starts[i] + counts[i]`` of document ``documents[i]``, one part after another. ``Fields`` reads rows:
-    ``f[[row, row]]``. A Row is immutable, hashable and small when pickled.
-
-    >>> from recstore.torch import Row
-    >>> Row([4, 7], [0, 5], [3, 2]).shifted(10)
-    Row([14, 17], [0, 5], [3, 2])
-    """
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, documents: Any, starts: Any, counts: Any) -> None:
-        self._parts: NDArray[Any] = numpy.array([documents, starts, counts], numpy.int64)
-        self._parts.flags.writeable = False
-
-    @property
-    def documents(self) -> Int64s:
-        """The number of the document of each part."""
-        out: Int64s = self._parts[0]
-        return out
-
-    @property
-    def starts(self) -> Int64s:
-        """The first token of each part in its document."""
-        out: Int64s = self._parts[1]
-        return out
-
-    @property
-    def counts(self) -> Int64s:
-        """The number of tokens of each part."""
-        out: Int64s = self._parts[2]
-        return out
-
-    def shifted(self, n: int) -> Row:
-        """The same parts of the documents whose numbers are greater by `n`."""
-        return Row(self.documents + n, self.starts, self.counts)
-
-    def __eq__(self, other: object) -> bool:
-        return numpy.array_equal(self._parts, other._parts) if isinstance(other, Row) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._parts.tobytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _row_of, (self._parts.tobytes(),)
-
-    def __repr__(self) -> str:
-        return f"Row({', '.join(str(part.tolist()) for part in self._parts)})"
-
-
-def _row_of(data: bytes) -> Row:
-    return Row(*numpy.frombuffer(data, numpy.int64).reshape(3, -1))
 
 
 class PackSampler(sampler_base.ItemSampler[Row]):

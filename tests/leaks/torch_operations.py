@@ -46,7 +46,7 @@ def tensors(folder):
            "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
            "recstore.torch.sampler_base.IndexSampler", "recstore.torch.sampler_base.ItemSampler",
            "recstore.torch.shard_sampler.ShardSampler", "recstore.torch.packing.PackSampler",
-           "recstore.torch.packing.Row", "recstore.torch.mixing.MixSampler")  # fmt: skip
+           "recstore.torch.packed_rows.Row", "recstore.torch.mixing.MixSampler")  # fmt: skip
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     mix = MixSampler([([3] * 60, 2, [3] * 60), (ShuffleSampler(30), 1, 5)], "tokens", 90)

@@ -42,7 +42,8 @@ class Gather:
     def __init__(self, records, specs):
         self.records, self.specs = records, list(specs)
 
-    def read(self, positions, allocate):
+    def read(self, positions, allocate, rows=None):
+        assert rows is None, "the model has no rows of a PackSampler"
         records = [self.records[i] for i in memoryview(positions).tolist()]
         placed, out = [], []
         size = 0

@@ -265,6 +265,30 @@ cdef class GatherState:
         return 0
 
 
+cdef class GivenRows:
+    """Rows of parts of documents, for the packed fields of a batch."""
+
+    cdef rs_gather_given core
+    cdef Span starts, counts, ends
+
+    def __cinit__(self, Py_ssize_t n, starts, counts, ends, bint cut=False):
+        cdef Py_ssize_t i, last
+        cdef bint valid
+        self.starts, self.counts, self.ends = Span.of(starts, 8), Span.of(counts, 8), Span.of(ends, 8)
+        self.core.starts = <const int64_t *>self.starts.view.buf
+        self.core.counts = <const int64_t *>self.counts.view.buf
+        self.core.ends = <const int64_t *>self.ends.view.buf
+        self.core.n_rows, self.core.cut = self.ends.n, cut
+        last = self.core.ends[self.ends.n - 1] if self.ends.n else 0
+        valid = self.starts.n == n and self.counts.n == n and last == n
+        for i in range(n if valid else 0):
+            valid &= self.core.starts[i] >= 0 and self.core.counts[i] >= 0
+        for i in range(1, self.ends.n if valid else 0):
+            valid &= self.core.ends[i] >= self.core.ends[i - 1] >= 0
+        if not valid:
+            raise ValueError("a row has a negative start or count, or the arrays of the rows differ in length")
+
+
 cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_t length, int64_t *to) noexcept nogil:
     """Copies positions. Returns n, or the index of the first position that is out of range."""
     cdef Py_ssize_t i
@@ -327,11 +351,15 @@ cdef class Gather:
     def __len__(self):
         return self.records.length
 
-    def read(self, positions, allocate):
+    def read(self, positions, allocate, rows=None):
         """Reads the records at `positions`, a contiguous buffer of int64, each 0 or more. Another thread may write to
         it during the call.
 
         `allocate(nbytes)` is called once, and returns a writable contiguous buffer of that size, aligned to 16 bytes.
+        `rows` is `(starts, counts, ends)` of rows that packed fields have: row r is made of the records at positions
+        ends[r - 1] to ends[r] - 1, each with `counts` tokens from token `starts` on. The three are contiguous buffers
+        of int64, which must not change during the call.
+
         Returns for each spec a tuple of parts `(offset in the buffer, name of the dtype, shape)`; offsets are multiples
         of 64.
 
@@ -340,6 +368,7 @@ cdef class Gather:
         ClosedError, and the errors of `allocate`.
         """
         cdef Span chosen = Span.of(positions, 8)
+        cdef GivenRows given = None if rows is None else GivenRows(chosen.n, *rows)
         cdef GatherState state
         cdef Entered entered = Entered()
         try:
@@ -349,7 +378,7 @@ cdef class Gather:
         try:
             self.records.selection.require_open()
             state.entered = entered
-            return self.read_entered(state, chosen, allocate)
+            return self.read_entered(state, chosen, given, allocate)
         finally:
             entered.leave()
             state.strings = state.entered = None
@@ -369,11 +398,13 @@ cdef class Gather:
             kept += rs_gather_kept_bytes(&state.core) + 2 * state.room * sizeof(int64_t)
         return kept
 
-    cdef object read_entered(self, GatherState state, Span chosen, allocate):
+    cdef object read_entered(self, GatherState state, Span chosen, GivenRows given, allocate):
         cdef rs_error err
         cdef Span buffer = None
         cdef rs_status status
         check(rs_gather_begin(&state.core, <uint64_t>chosen.n, &err), &err)
+        if given is not None:
+            rs_gather_give(&state.core, &given.core)
         if state.core.direct:
             buffer = self.place(state, chosen, allocate)
         self.measure(state, chosen)
@@ -552,6 +583,9 @@ cdef class Gather:
             if spec.core.form == RS_GATHER_PADDED_NESTED:
                 excess = f"has a list of {stop.number} elements, more than the lengths allow"
             return ValueError(f"{name} {excess}: truncate=True cuts it")
+        if stop.why == RS_GATHER_SHORT:
+            return ValueError(f"{name} has {stop.number} tokens, fewer than its row takes: the lengths of the sampler "
+                              "are not those of this dataset")
         value = self.value(state)
         if stop.why == RS_GATHER_UNNAMED:
             error = ValueError(f"{name} is {value!r:.60}, which is not one of the {spec.names.n} names")
@@ -573,17 +607,8 @@ cdef class Gather:
     # ---- Results ----
 
     cdef object parts_of(self, GatherState state, uint32_t f):
-        cdef rs_gather_field *field = &state.core.fields[f]
-        cdef rs_gather_part *part
-        cdef uint32_t i, d
-        parts = []
-        if field.spec.form == RS_GATHER_STRINGS:
-            parts.append(self.strings_of(state, f))
-        for i in range(field.n_parts):
-            part = &field.parts[i]
-            shape = tuple([part.shape[d] for d in range(part.ndim)])
-            parts.append((part.off, DTYPE_NAMES[part.dtype], shape))
-        return tuple(parts)
+        cdef list strings = [self.strings_of(state, f)] if state.core.fields[f].spec.form == RS_GATHER_STRINGS else []
+        return tuple(strings + arrays_of(&state.core.fields[f]))
 
     cdef list strings_of(self, GatherState state, uint32_t f):
         cdef rs_gather_field *field = &state.core.fields[f]
@@ -603,6 +628,58 @@ cdef class Gather:
                 if number == f:
                     out[record] = value
         return out
+
+
+cdef list arrays_of(const rs_gather_field *field):
+    """`(offset in the buffer, name of the dtype, shape)` of each array of a field."""
+    cdef const rs_gather_part *part
+    cdef uint32_t i, d
+    out = []
+    for i in range(field.n_parts):
+        part = &field.parts[i]
+        shape = tuple([part.shape[d] for d in range(part.ndim)])
+        out.append((part.off, DTYPE_NAMES[part.dtype], shape))
+    return out
+
+
+TOKEN_CODES = {"b": 2, "h": 3, "i": 4, "l": 5, "q": 5, "B": 6, "H": 7, "I": 8, "L": 9, "Q": 9}  # as in FORMAT.md
+
+
+def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate):
+    """The parts of a packed field, as Gather.read returns them, from tokens that lie one after another in memory:
+    `counts` tokens of each document, from its token `starts` on. `tokens` is a contiguous buffer of ints. Raises
+    ValueError for a token that the dtype of the spec cannot hold."""
+    cdef Span values = Span.of(tokens, memoryview(tokens).itemsize), buffer
+    cdef Py_ssize_t i, n = memoryview(counts).nbytes // 8
+    cdef GivenRows given = GivenRows(n, starts, counts, ends, True)
+    cdef uint64_t size = 0, at = 0
+    cdef rs_gather core
+    cdef rs_run run
+    cdef rs_error err
+    cdef rs_status status = RS_OK
+    memset(&run, 0, sizeof(run))
+    run.kind, run.code = RS_RUN_ITEMS, TOKEN_CODES[memoryview(tokens).format]
+    check(rs_gather_open(&core, &spec.core, 1, &err), &err)
+    try:
+        check(rs_gather_begin(&core, n, &err), &err)
+        rs_gather_give(&core, &given.core)
+        for i in range(n):
+            run.n, run.at = given.core.counts[i], given.core.counts[i] * values.view.itemsize
+            if run.n > <uint64_t>values.n - at:
+                raise ValueError(f"the rows have more tokens than the {values.n} that were read")
+            run.data = <const uint8_t *>values.view.buf + at * values.view.itemsize
+            at += run.n
+            check(rs_gather_add_run(core.fields, &run, &err), &err)
+        check(rs_gather_layout(&core, &size, &err), &err)
+        buffer = Span.of(allocate(size), 1, True)
+        with nogil:
+            status = rs_gather_fill(&core, <uint8_t *>buffer.view.buf, &err)
+        check(status, &err)
+        if core.stop.why != RS_GATHER_DONE:
+            raise ValueError(f"a token does not fit {DTYPE_NAMES[spec.core.dtype]}: give the field another dtype=")
+        return tuple(arrays_of(core.fields))
+    finally:
+        rs_gather_close(&core)
 
 
 # ---- Error messages ----
