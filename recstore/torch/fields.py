@@ -158,10 +158,12 @@ class Fields(Dataset[T]):
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be a function of a batch, not {transform!r:.60}")
         x = _records_of(x)
-        native.Gather(x, [])  # raises for a view that a gather cannot read
+        if not native.in_place(x):
+            native.Gather(x, [])  # raises for a view that a gather cannot read
         dtypes = resolving.ArrayDtypes if output == "numpy" else resolving.TensorDtypes
         self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
-        self._open()
+        if not native.in_place(x):
+            self._open()
 
     def _set(
         self,
@@ -241,8 +243,14 @@ class Fields(Dataset[T]):
     def _parts(self, positions: Any) -> list[Any]:
         """The parts of each layout: tensors over one buffer, lists, and masks of objects."""
         buffer = ArrayBuffer() if self.output == "numpy" else TensorBuffer()
-        gather = self._gather or self._open()
-        tensor = buffer.tensor
+        tensor, records = buffer.tensor, self.records
+        if native.in_place(records):  # no column can be read from lines of files, so the batch becomes a store
+            numbers = memoryview(positions)
+            records = RecordList(records.get_many(positions), compression="none")
+            positions = self._positions(range(len(records)))
+            gather = native.Gather(records, [layout.spec() for layout in self._native], numbers)
+        else:
+            gather = self._gather or self._open()
         try:
             native_parts = iter(gather.read(positions, buffer.allocate))
         except ValueError as error:
@@ -257,7 +265,7 @@ class Fields(Dataset[T]):
         out: list[list[Any]] = []
         for layout in self._layouts:
             if isinstance(layout, layouts.Objects):
-                values, *mask = layout.read(self.records, positions)
+                values, *mask = layout.read(records, positions)
                 out.append([values, *map(buffer.bools, mask)])
             else:
                 parts: Any = next(native_parts)
