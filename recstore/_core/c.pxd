@@ -36,7 +36,8 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_SECTION_TABLES, RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS, RS_FMT_EXT_COMPLEX, RS_FMT_EXT_SET
         RS_FMT_EXT_FROZENSET, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
         RS_FMT_EXT_DEQUE, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_OBJECT, RS_FMT_EXT_TENSOR
-        RS_FMT_EXT_LAST, RS_FMT_ARRAY_WIDTH_SHIFT
+        RS_FMT_EXT_LAST, RS_FMT_EXT_LINE, RS_FMT_ARRAY_WIDTH_SHIFT
+    uint64_t RS_FMT_FEATURE_LINE
 
     ctypedef struct rs_integers:
         const uint8_t *first
@@ -253,6 +254,7 @@ cdef extern from "recstore.h" nogil:
         uint8_t segment_id[16]
         uint32_t content
         uint64_t created_ns
+        uint64_t features_required
         uint64_t n_records
         uint64_t max_values
         uint64_t max_bytes

@@ -292,6 +292,7 @@ class Segment:
     id: bytes
     identity: tuple[int, int]
     in_cache: bool
+    in_place: bool
     is_mapping: bool
     kept: bool
     kept_bytes: int | None
@@ -507,6 +508,11 @@ def field_of(projection: Projection | None, name: object, *default: object) -> P
 def fields_of(projection: Projection | None, names: Iterable[object]) -> Projection: ...
 def fill_permutation(out: Buffer, n: int, seed: int | None, first: int, step: int) -> None: ...
 def find_saved(segment: Segment, kind: int, path: Path) -> SavedIndex | None: ...
+
+WHOLE: Projection
+
+def in_place(records: Records[Any]) -> bool: ...
+def root_of(records: Records[Any]) -> Projection | None: ...
 def has_long_int(buffer: bytes, start: int, end: int) -> bool: ...
 def index_spans(
     indexes: FileMaps,
@@ -601,7 +607,12 @@ class GatherSpec:
     ) -> None: ...
 
 class Gather:
-    def __init__(self, container: Records[Any] | Mapping[Any, Any], specs: Iterable[GatherSpec]) -> None: ...
+    def __init__(
+        self,
+        container: Records[Any] | Mapping[Any, Any],
+        specs: Iterable[GatherSpec],
+        numbers: Sequence[int] | None = None,
+    ) -> None: ...
     def read(
         self,
         positions: Buffer,

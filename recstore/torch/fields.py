@@ -169,9 +169,11 @@ class Fields(Dataset[T]):
         if isinstance(x, TokenList):
             self._set(x, (resolving.layout_of_tokens(x, names, forms, dtypes),), transform, output)
             return
-        native.Gather(x, [])  # raises for a view that a gather cannot read
+        if not native.in_place(x):
+            native.Gather(x, [])  # raises for a view that a gather cannot read
         self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
-        self._open()
+        if not native.in_place(x):
+            self._open()
 
     def _set(
         self,
@@ -266,12 +268,18 @@ class Fields(Dataset[T]):
             spec = self._layouts[0].spec()
             read = packed_rows.read_tokens(self.records, spec, positions, buffer.allocate)
             return [[buffer.tensor(*part) for part in read]]
-        gather = self._gather or self._open()
         rows = None
         if packed_rows.are_rows(positions):
             positions, *given = packed_rows.parts_of(positions)
             rows = given[0], given[1], given[2]
-        tensor = buffer.tensor
+        tensor, records = buffer.tensor, self.records
+        if native.in_place(records):  # no column can be read from lines of files, so the batch becomes a store
+            numbers = memoryview(positions)
+            records = RecordList(records.get_many(positions), compression="none")
+            positions = self._positions(range(len(records)))
+            gather = native.Gather(records, [layout.spec() for layout in self._native], numbers)
+        else:
+            gather = self._gather or self._open()
         try:
             native_parts = iter(gather.read(positions, buffer.allocate, rows))
         except ValueError as error:
@@ -286,7 +294,7 @@ class Fields(Dataset[T]):
         out: list[list[Any]] = []
         for layout in self._layouts:
             if isinstance(layout, layouts.Objects):
-                values, *mask = layout.read(self.records, positions)
+                values, *mask = layout.read(records, positions)
                 out.append([values, *map(buffer.bools, mask)])
             else:
                 parts: Any = next(native_parts)

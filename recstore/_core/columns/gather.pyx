@@ -306,7 +306,7 @@ cdef class Gather:
 
     `container` is a RecordList, a view, a view of fields, or a mapping, whose values are read by position. Raises
     TypeError for groups of records and for views that make new records, KeyError for a field that a view of fields does
-    not have. Immutable; any number of threads may call `read`.
+    not have. Immutable; any number of threads may call `read`. Errors call record i `numbers[i]`, if that is given.
     """
 
     cdef readonly Records records
@@ -318,13 +318,14 @@ cdef class Gather:
     cdef list defaults               # the dumped defaults, which the specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
+    cdef object numbers
     cdef bint of_shards              # some records are of sets of shards
 
-    def __cinit__(self, container, specs):
+    def __cinit__(self, container, specs, numbers=None):
         cdef GatherSpec spec
         cdef uint32_t i
         cdef Records records = records_in(container)
-        self.records = records
+        self.records, self.numbers = records, numbers
         self.of_shards = bool(records.selection.sets())
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
@@ -556,9 +557,14 @@ cdef class Gather:
     cdef object name_of(self, GatherState state):
         """The field and record at which the core stopped."""
         cdef rs_gather_stop *stop = &state.core.stop
-        record = f"record {state.positions[stop.record]}"
+        record = f"record {self.number(state)}"
         path = (<GatherSpec>self.fields[stop.field]).path if stop.field < self.n_specs else None
         return record if path is None else f"{str(path)!r} of {record}"
+
+    cdef object number(self, GatherState state):
+        """The number of the record at which the core stopped."""
+        cdef int64_t position = state.positions[state.core.stop.record]
+        return position if self.numbers is None else self.numbers[position]
 
     cdef object value(self, GatherState state):
         """The decoded value at which the core stopped."""
@@ -575,7 +581,7 @@ cdef class Gather:
         name = self.name_of(state)
         if stop.why == RS_GATHER_LACKING:
             path = self.paths[stop.field] if spec.path is None else spec.path
-            return KeyError(f"record {state.positions[stop.record]} has no field {str(path)!r}: {NO_VALUE}")
+            return KeyError(f"record {self.number(state)} has no field {str(path)!r}: {NO_VALUE}")
         if stop.why == RS_GATHER_NONE:
             return ValueError(f"{name} is None: {NO_VALUE}")
         if stop.why == RS_GATHER_LONG:

@@ -122,8 +122,8 @@ def test_saved_joined_and_pickled(lines, tmp_path):
     with recstore.open(tmp_path / "index.rec", verify="full") as x, recstore.RecordList([{"n": -1}]) as y:
         assert x[7] == {"n": 7} and len(x + y) == 101
         assert (x + y)[-2:].to_list() == [{"n": 99}, {"n": -1}]
-        with pickle.loads(pickle.dumps(x[5:])) as z:
-            assert z[0] == {"n": 5}
+        with pickle.loads(pickle.dumps(x[5:])) as z, pickle.loads(pickle.dumps(x.field("n"))) as n:
+            assert z[0] == {"n": 5} and n[4] == 4
 
 
 def test_stored_again_as_records(lines, tmp_path):
@@ -295,3 +295,83 @@ def test_decoders(lines, monkeypatch, decoder):
 def test_bytes_that_lie(extra):
     with pytest.raises(CorruptError):
         line_values.maker(extra)
+
+
+# ---- Fields and columns ----
+
+RECORDS = [
+    {"id": i, "label": i % 3, "name": f"n{i % 5}", "box": [i, i + 0.5], "meta": {"a": i}, "tokens": [7] * (i % 4)}
+    for i in range(100)
+]
+READS = {
+    "field": lambda x: (x.field("label")[5], x.field("meta.a")[-1], x.field(("box", 1))[2], x.field("none", 4)[0]),
+    "fields": lambda x: x.fields("id", "meta.a")[4],
+    "lazy": lambda x: (x.lazy()[4]["box"], dict(x.lazy()[3]), x.lazy().field("id")[2], x.field("meta").lazy()[1]["a"]),
+    "fields of fields": lambda x: x.fields("meta", "id").field("meta.a").to_list(),
+    "numpy": lambda x: (x.field("id").to_numpy(), x.field("box").to_numpy([1, 5]), x.field("name").to_numpy()),
+    "torch": lambda x: (x.field("id").to_torch(), x.field("tokens").to_torch()),
+    "filter": lambda x: x.filter(lambda record: record["label"] == 1).to_list(),
+    "sorted_by": lambda x: x.sorted_by("name").to_list(),
+    "index_by": lambda x: (x.index_by("id")[17], x.index_by(lambda record: record["meta"]["a"])[3]),
+    "group_by": lambda x: (x.group_by("name")["n3"].to_list(), x.group_by("label")[1].field("id").to_list()),
+    "views": lambda x: (x[::-7].field("id").to_list(), x[[5, 1]].fields("id").to_list()),
+    "arrow": lambda x: x.to_arrow().to_pylist(),
+    "schema": lambda x: str(x.fields("id", "name", "box").to_arrow().schema),
+    "pandas": lambda x: x.to_pandas().to_dict(),
+    "polars": lambda x: x.to_polars().to_dicts(),
+    "list": lambda x: (x.index(RECORDS[7]), RECORDS[8] in x, x == RECORDS, x.count(RECORDS[0])),
+}
+
+
+@pytest.fixture(scope="module")
+def in_place_and_stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fields") / "a.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    with recstore.read_jsonl(path, in_place=True) as x, recstore.RecordList(RECORDS) as y:
+        yield x, y, x[:50] + y[50:]
+
+
+@pytest.mark.parametrize("read", READS)
+def test_reads_of_fields(in_place_and_stored, read):
+    module = {"numpy": "numpy", "arrow": "pyarrow", "schema": "pyarrow"}.get(read, read)
+    if module in ("numpy", "torch", "pyarrow", "pandas", "polars"):
+        pytest.importorskip(module)
+    x, y, joined = in_place_and_stored
+    assert repr(READS[read](x)) == repr(READS[read](y)) == repr(READS[read](joined))
+
+
+def test_a_missing_field(in_place_and_stored):
+    x = in_place_and_stored[0]
+    for read in (lambda: x.field("lable")[4], lambda: x.fields("lable"), lambda: x.field("lable").to_numpy()):
+        with pytest.raises(KeyError, match="lable"):
+            read()
+
+
+def test_batches(in_place_and_stored):
+    pytest.importorskip("torch")
+    from recstore.torch import Field, Fields
+
+    def batch(x):
+        f = Fields(x, "id", "name", box="tensor", tokens=Field("padded", dtype="int32"))
+        return f[[3, 1, 99]], f[7]
+
+    x, y, joined = in_place_and_stored
+    assert repr(batch(x)) == repr(batch(y)) == repr(batch(joined))
+
+
+def test_errors_of_batches_name_the_record(lines):
+    pytest.importorskip("torch")
+    from recstore.torch import Field, Fields
+
+    x = recstore.read_jsonl(lines([*({"a": i} for i in range(90)), {"b": 1}, {"a": 300}]), in_place=True)
+    f = Fields(x, a=Field("tensor", dtype="int8"))
+    for number, error in ((90, KeyError), (91, ValueError)):
+        with pytest.raises(error, match=f"record {number}"):
+            f[[3, number]]
+
+
+def test_saved_indexes(in_place_and_stored, tmp_path):
+    in_place_and_stored[0].save(tmp_path / "a.rec", index_by="id", group_by="name")
+    with recstore.open(tmp_path / "a.rec", verify="full") as x:
+        assert x.index_by("id")[17] == RECORDS[17]
+        assert x.group_by("name")["n2"].field("id").to_list() == list(range(2, 100, 5))
