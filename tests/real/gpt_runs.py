@@ -61,8 +61,7 @@ class Rows:
 
     def __getitem__(self, rows):
         batch = dict(self.fields[rows])
-        columns = [numpy.concatenate([getattr(row, name) for row in rows]) for name in ("documents", "starts", "counts")]
-        batch["rows"] = [list(zip(*(getattr(row, n).tolist() for n in ("documents", "starts", "counts")))) for row in rows]
+        batch["rows"] = [numpy.stack([row.documents, row.starts, row.counts], 1).tolist() for row in rows]
         return batch
 
 
@@ -172,9 +171,8 @@ def main(folder, steps):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.distributed.init_process_group("gloo")
     rows, sampler_of = data_of("jsonl", folder)
-    trainer, run, checkpoint = Trainer(), Steps(Loader(rows, BATCH, sampler=sampler_of())), folder / "checkpoint.pt"
-    sampler = sampler_of(rank, ranks)
-    run, number = Steps(Loader(rows, BATCH, sampler=sampler)), 0
+    trainer, checkpoint, number = Trainer(), folder / "checkpoint.pt", 0
+    run = Steps(Loader(rows, BATCH, sampler=sampler_of(rank, ranks)))
     if checkpoint.exists():
         state = torch.load(checkpoint)
         trainer.load_state_dict(state["trainer"]), run.load_state_dict(state["steps"])
