@@ -36,7 +36,7 @@ class Items(Generic[T]):
     >>> from recstore.torch import Items, ShuffleSampler
     >>> items = Items(ShuffleSampler(5, seed=1), epochs=2)
     >>> len(items), [items[i] for i in range(10)]
-    (10, [])
+    (10, [3, 0, 2, 1, 4, 3, 2, 1, 0, 4])
     """
 
     @named_arguments
@@ -74,7 +74,7 @@ class Items(Generic[T]):
             self._live = self.sampler._begin()
         first = chunk * _CHUNK
         items: Any = self.sampler._some(self._live, first, min(_CHUNK, self.sampler._length - first))
-        return items.tolist() if hasattr(items, "tolist") else items
+        return list(items.tolist() if hasattr(items, "tolist") else items)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Items, (self.sampler, self.epochs)

@@ -22,9 +22,11 @@ SHARES = 0.7, 0.3
 def make_files(folder):
     """Writes two sources in each format. Returns their documents."""
     rng = numpy.random.default_rng(0)
-    documents = [rng.integers(1, VOCABULARY, n) for n in rng.integers(4, 90, 100)]
-    documents = [numpy.append(document, END) for document in documents]
-    for name, part in (("a", documents[:60]), ("b", documents[60:])):
+    starts, counts = rng.integers(1, VOCABULARY, 150), rng.integers(4, 90, 150)
+    documents = [
+        numpy.append((start + 3 * numpy.arange(n)) % (VOCABULARY - 1) + 1, END) for start, n in zip(starts, counts)
+    ]
+    for name, part in (("a", documents[:90]), ("b", documents[90:])):
         numpy.concatenate(part).astype(numpy.uint16).tofile(folder / f"{name}.bin")
         with open(folder / f"{name}.jsonl", "w") as file:
             for tokens in part:
@@ -91,7 +93,7 @@ class Trainer:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self.model = GPT()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), 3e-3)
 
     def step(self, batches, ranks, all_reduce=lambda gradient: None):
         """Trains on the batches of the ranks of this process. Returns the sum of their losses."""
@@ -171,14 +173,14 @@ def main(folder, steps):
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.distributed.init_process_group("gloo")
     rows, sampler_of = data_of("jsonl", folder)
-    trainer, checkpoint, number = Trainer(), folder / "checkpoint.pt", 0
+    trainer, checkpoint, first = Trainer(), folder / "checkpoint.pt", 0
     run = Steps(Loader(rows, BATCH, sampler=sampler_of(rank, ranks)))
     if checkpoint.exists():
         state = torch.load(checkpoint)
         trainer.load_state_dict(state["trainer"]), run.load_state_dict(state["steps"])
-        number = state["number"]
+        first = state["number"]
     torch.distributed.barrier()  # all ranks have read the checkpoint before it is replaced
-    for number, batch in zip(range(number, steps), run):
+    for number, batch in zip(range(first, steps), run):
         loss = torch.tensor(trainer.step([batch], ranks, torch.distributed.all_reduce))
         torch.distributed.all_reduce(loss)
         with open(folder / f"seen{rank}.jsonl", "a") as file:
