@@ -55,6 +55,7 @@
 #include "write/rs_group_rows.h"
 #include "write/rs_infer.h"
 #include "write/rs_json_bounds.h"
+#include "write/rs_lines.h"
 #include "write/rs_mapping_builder.h"
 #include "write/rs_parcel.h"
 #include "arrow/rs_arrow.h"

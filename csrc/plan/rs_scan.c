@@ -67,6 +67,7 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
         self->features |= RS_FMT_FEATURE_EXT;
         in->ptr++;
         RS_TRY(rs_any_ext_head(in, &head, err));
+        if (*head.ptr == RS_FMT_EXT_LINE) self->features |= RS_FMT_FEATURE_LINE;
         return scan_value(self, in, arrays_size, budget, err);
     }
     if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) {

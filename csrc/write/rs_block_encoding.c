@@ -37,7 +37,6 @@ rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_slice *par
 
 rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
                                      rs_error *err) {
-    uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
     uint32_t crc = rs_crc32c(0, bytes, size);
     for (uint32_t i = 0; i < self->n_trees; i++) {
         const uint8_t *e = self->tree_table.data + (size_t)i * RS_FMT_TREE_ENTRY_SIZE;
@@ -47,11 +46,17 @@ rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *byt
             return RS_OK;
         }
     }
+    return rs_block_encoding_append_tree(self, bytes, size, number, err);
+}
+
+rs_status rs_block_encoding_append_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
+                                        rs_error *err) {
+    uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
     RS_TRY(rs_buffer_append_zeros(&self->trees,
                                   (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes), err));
     rs_store_u64(entry, self->trees.size_bytes);
     rs_store_u32(entry + 8, (uint32_t)size);
-    rs_store_u32(entry + 12, crc);
+    rs_store_u32(entry + 12, rs_crc32c(0, bytes, size));
     RS_TRY(rs_buffer_append(&self->trees, bytes, size, err));
     RS_TRY(rs_buffer_append(&self->tree_table, entry, sizeof entry, err));
     *number = self->n_trees++;

@@ -63,6 +63,9 @@ RS_NODISCARD rs_status rs_block_encoding_accept(rs_block_encoding *self, rs_sett
 /* Sets *number to the number of the tree with these bytes, which is added if it is new. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_add_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size,
                                                   uint32_t *number, rs_error *err);
+/* The same for a tree that is known to be new, without a search. RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_encoding_append_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size,
+                                                     uint32_t *number, rs_error *err);
 /* Ends a run that stays raw. Sets *tree to the number of a tree of one `any` node. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_encoding_stay_raw(rs_block_encoding *self, uint32_t *tree, rs_error *err);
 

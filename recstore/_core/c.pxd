@@ -36,7 +36,8 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_SECTION_TABLES, RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS, RS_FMT_EXT_COMPLEX, RS_FMT_EXT_SET
         RS_FMT_EXT_FROZENSET, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
         RS_FMT_EXT_DEQUE, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_OBJECT, RS_FMT_EXT_TENSOR
-        RS_FMT_EXT_LAST, RS_FMT_ARRAY_WIDTH_SHIFT
+        RS_FMT_EXT_LAST, RS_FMT_EXT_LINE, RS_FMT_ARRAY_WIDTH_SHIFT
+    uint64_t RS_FMT_FEATURE_LINE
 
     ctypedef struct rs_integers:
         const uint8_t *first
@@ -253,6 +254,7 @@ cdef extern from "recstore.h" nogil:
         uint8_t segment_id[16]
         uint32_t content
         uint64_t created_ns
+        uint64_t features_required
         uint64_t n_records
         uint64_t max_values
         uint64_t max_bytes
@@ -786,6 +788,19 @@ cdef extern from "recstore.h" nogil:
         uint32_t depth
         rs_bool filled
     void rs_json_bounds_begin(rs_json_bounds *self, bint object)
+    ctypedef enum rs_lines_skip:
+        pass
+    ctypedef struct rs_lines:
+        rs_lines_skip skip
+        rs_bool kept
+        uint64_t begin
+        uint64_t at
+    void rs_lines_clear(rs_lines *self)
+    size_t rs_lines_find(rs_lines *self, const uint8_t *bytes, size_t n, uint64_t *begins, uint32_t *n_begins,
+                         uint32_t most)
+    rs_status rs_lines_describe(rs_lines *self, rs_slice extra, rs_error *err)
+    rs_status rs_lines_append(rs_lines *self, rs_builder *builder, const uint64_t *begins, uint32_t n, rs_error *err)
+
     rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends,
                                  size_t *consumed, rs_error *err)
     bint rs_json_has_long_int(const uint8_t *bytes, size_t n)

@@ -224,6 +224,15 @@ class KeyIndex:
     @staticmethod
     def of_segment(segment: Segment) -> KeyIndex: ...
 
+class LineFinder:
+    at: int
+    left: int
+    def __new__(cls, builder: Builder, most: int = ...) -> Self: ...
+    def add(self, buffer: Buffer, size: int) -> None: ...
+    def begin(self, extra: tuple[Any, ...], skip: int, at: int) -> None: ...
+    def end(self) -> None: ...
+    def lone_return(self, buffer: Buffer, size: int) -> int: ...
+
 class ListEncoder:
     sender: Callable[[], None] | None
     def __new__(cls, writer: Writer, make: _Make | None = None) -> Self: ...
@@ -283,6 +292,7 @@ class Segment:
     id: bytes
     identity: tuple[int, int]
     in_cache: bool
+    in_place: bool
     is_mapping: bool
     kept: bool
     kept_bytes: int | None
@@ -379,6 +389,26 @@ class SweepAfterCollection:
     def __init__(self, pins: dict[int, Any], clock: Callable[[], float], sweep: Callable[[], None]) -> None: ...
     def __call__(self, phase: str, info: dict[str, int]) -> None: ...
 
+class TextFile:
+    path: str
+    size: int
+    stamp: tuple[int, int]
+    used: bool
+    def __init__(
+        self,
+        path: str,
+        size: int,
+        stamp: tuple[int, int],
+        opener: Callable[[TextFile], int],
+        encoding: str | None = None,
+        decode: Callable[[bytes], Any] | None = None,
+        decode_long: Callable[[bytes], Any] | None = None,
+        refused: Callable[[TextFile, int, bytes, Exception], Any] | None = None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def descriptor_number(self) -> int: ...
+    def value(self, begin: object) -> Any: ...
+
 class ArrowReader:
     def __new__(
         cls,
@@ -457,6 +487,7 @@ def close_all(segments: list[Segment]) -> None: ...
 def column_view(
     records: Records[Any],
 ) -> tuple[memoryview, str, tuple[int, ...], tuple[int, ...], int] | None: ...
+def crc_of(buffer: Buffer) -> int: ...
 def copy_segment(source: Segment, limits: _Limits = None, temporary: _Path | None = None) -> Segment: ...
 def copy_tokens(
     files: FileMaps,
@@ -477,6 +508,11 @@ def field_of(projection: Projection | None, name: object, *default: object) -> P
 def fields_of(projection: Projection | None, names: Iterable[object]) -> Projection: ...
 def fill_permutation(out: Buffer, n: int, seed: int | None, first: int, step: int) -> None: ...
 def find_saved(segment: Segment, kind: int, path: Path) -> SavedIndex | None: ...
+
+WHOLE: Projection
+
+def in_place(records: Records[Any]) -> bool: ...
+def root_of(records: Records[Any]) -> Projection | None: ...
 def has_long_int(buffer: bytes, start: int, end: int) -> bool: ...
 def index_spans(
     indexes: FileMaps,
@@ -571,7 +607,12 @@ class GatherSpec:
     ) -> None: ...
 
 class Gather:
-    def __init__(self, container: Records[Any] | Mapping[Any, Any], specs: Iterable[GatherSpec]) -> None: ...
+    def __init__(
+        self,
+        container: Records[Any] | Mapping[Any, Any],
+        specs: Iterable[GatherSpec],
+        numbers: Sequence[int] | None = None,
+    ) -> None: ...
     def read(
         self,
         positions: Buffer,
@@ -584,7 +625,7 @@ def gather_rows(
     tokens: Buffer,
     starts: Buffer,
     counts: Buffer,
-    ends: Buffer,
+    ends: Buffer | None,
     allocate: Callable[[int], Buffer],
 ) -> tuple[tuple[int, str, tuple[int, ...]], ...]: ...
 

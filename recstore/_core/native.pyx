@@ -8,10 +8,12 @@ only names from earlier files."""
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
-from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.errno cimport EINTR, EINVAL, EIO, ENOMEM
+from libc.errno cimport errno as c_errno
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, UINT64_MAX
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
+from posix.unistd cimport close as close_descriptor, pread
 from posix.unistd cimport getpid  # not os.getpid, because destructors call it at interpreter exit
 
 from recstore._core.c cimport *
@@ -45,6 +47,7 @@ include "read/reading.pyx"
 include "write/choices.pyx"
 include "segments/store.pyx"
 include "write/builder.pyx"
+include "write/lines.pyx"
 include "segments/segment_files.pyx"
 include "read/node_sizes.pyx"
 include "read/positions.pyx"
@@ -53,6 +56,7 @@ include "read/selections.pyx"
 include "read/views.pyx"
 include "read/content_hash.pyx"
 include "read/paths.pyx"
+include "read/lines.pyx"
 include "read/children.pyx"
 include "read/fields.pyx"
 include "read/key_index.pyx"

@@ -59,7 +59,7 @@ def rows_of(field: FieldView[Any]) -> tuple[RecordView[Any], native.Blob | None,
     each group. The others are arguments of GroupProjection: Blobs of numbers of `width` bytes; `rows` may be None.
     Raises the exceptions of RecordList.group_by."""
     projection = field.projection
-    if isinstance(projection, native.FieldProjection) and projection.base is None:
+    if isinstance(projection, native.FieldProjection) and projection.base in (None, native.WHOLE):
         saved = _saved_by(field, native.INDEX_GROUPS, projection.path)
         if saved is not None:
             return field._derive(saved.firsts()), saved.blob(0), saved.blob(1), saved.width

@@ -205,7 +205,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
         [1, 2]
         """
-        return self._reading(native.lazy_of(self.projection))
+        return self._reading(native.lazy_of(native.root_of(self)))
 
     def field(self, name: FieldName, default: object = _MISSING) -> FieldView:
         """A list-like view of one field, which decodes no other field: a :class:`recstore.containers.fields.FieldView`,
@@ -229,7 +229,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
         [0, 1]
         """
         defaults = () if default is _MISSING else (default,)
-        return self._reading(native.field_of(self.projection, name, *defaults))  # type: ignore[return-value]
+        return self._reading(native.field_of(native.root_of(self), name, *defaults))  # type: ignore[return-value]
 
     def fields(self, *names: FieldName) -> RecordView:
         """A view whose records are dicts with only these fields, in this order. Names have the forms of :meth:`field`.
@@ -246,7 +246,7 @@ class RecordList(base.Container, native.Records, views.ListOperations):  # type:
 
     def _only(self, names: Iterable[FieldName]) -> RecordView:
         """Like `fields`, without the check of the names."""
-        return self._reading(native.fields_of(self.projection, names))
+        return self._reading(native.fields_of(native.root_of(self), names))
 
     def _reading(self, projection: native.Projection) -> RecordView:
         """A view of the same records with another projection."""

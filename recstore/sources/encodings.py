@@ -15,7 +15,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8"),
 )
-_LONGEST_MARK = 4  # bytes
+LONGEST_MARK = 4  # bytes
 
 
 def marked(start: bytes) -> str | None:
@@ -26,13 +26,13 @@ def marked(start: bytes) -> str | None:
 def of_path(path: str) -> str | None:
     """The encoding of the byte order mark of a regular file, or None."""
     with open(path, "rb") as file:
-        return marked(file.read(_LONGEST_MARK))
+        return marked(file.read(LONGEST_MARK))
 
 
 def begun(opened: io.BufferedIOBase, encoding: str) -> tuple[io.BufferedIOBase, str]:
     """`(file object, encoding)`: the remaining bytes of `opened`, and their encoding from a byte order mark, else
     `encoding`."""
-    start = opened.read(_LONGEST_MARK)
+    start = opened.read(LONGEST_MARK)
     return Begun(start, opened), marked(start) or encoding
 
 
@@ -40,7 +40,7 @@ def utf8(opened: io.BufferedIOBase, name: str, encoding: str = "utf-8") -> io.Bu
     """A file object with the text of `opened` as UTF-8. It keeps a byte order mark of UTF-8 and does not check UTF-8.
     With any other encoding, `read` raises InputError with `name` and line for bytes that are not text. `read` may
     return more bytes than asked for."""
-    start = opened.read(_LONGEST_MARK)
+    start = opened.read(LONGEST_MARK)
     mark = marked(start)
     file = Begun(start, opened)
     return file if (mark or encoding) == "utf-8" else _Utf8(file, name, mark or encoding, mark is not None)

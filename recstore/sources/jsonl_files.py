@@ -9,6 +9,7 @@ from recstore.building import build_options
 from recstore.errors import InputError
 from recstore.lazy_names import named_arguments
 from recstore.sources import encodings, inputs, json_values, line_blocks, reading
+from recstore.sources import in_place as in_place_files
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ def jsonl(
     columns: Iterable[str] | None = None,
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
+    in_place: bool = False,
 ) -> Source[Any]:
     """The values of files with one JSON value per line (JSON Lines, NDJSON).
 
@@ -53,6 +55,10 @@ def jsonl(
         columns: for records that are dicts, the keys to store. None for all. A key that no record has is an InputError.
         where: a function; only records for which it is true are stored.
         n_rows: the most records to store.
+        in_place: whether to store only where the lines begin, about 2 bytes a line, and to read and decode a line on
+            each access. The files must stay where they are: a file that was cut or replaced is an InputError when it
+            is next opened, lines appended to it are not seen. They are regular files in UTF-8 that are not compressed.
+            `errors`, `columns` and `where` are refused, and a line that is not JSON is an InputError when it is read.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a bad line, with its number, and for a
     file that cannot be decompressed or changes while it is read; EncodeError for a record nested deeper than a store
@@ -63,6 +69,10 @@ def jsonl(
     [{'id': 1}, {'id': 2}]
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
+    if in_place:
+        hints = {"errors": "correct the files", "columns": "write x.fields(...)", "where": "write x.filter(...)"}
+        in_place_files.refuse(locals(), hints)
+        return in_place_files.InPlaceSource(inputs.resolve(path), "json", (), in_place_files.BLANK, n_rows)
     return JsonlSource(inputs.resolve(path), errors, columns, where, n_rows)
 
 
@@ -73,6 +83,7 @@ def read_jsonl(
     columns: Iterable[str] | None = None,
     where: Callable[[Any], object] | None = None,
     n_rows: int | None = None,
+    in_place: bool = False,
     **options: Unpack[BuildOptions],
 ) -> RecordList[Any]:
     """``RecordList(recstore.sources.jsonl(path, ...), **options)``: see :func:`recstore.sources.jsonl` for the

@@ -8,7 +8,8 @@ import io
 from recstore.building import build_options
 from recstore.errors import InputError
 from recstore.lazy_names import named_arguments
-from recstore.sources import encodings, inputs, line_blocks, reading
+from recstore.sources import encodings, inputs, line_blocks, line_values, reading
+from recstore.sources import in_place as in_place_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lines", "read_lines"]
 
-_BYTEWISE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # encodings where the byte of a line end means nothing else
+_BYTEWISE = (*line_values.CODECS, "utf-8-sig")
 
 
 @named_arguments
@@ -36,6 +37,7 @@ def lines(
     empty: Literal["keep", "skip"] = "keep",
     where: Callable[[str], object] | None = None,
     n_rows: int | None = None,
+    in_place: bool = False,
 ) -> Source[str]:
     """The lines of text files, each a str without its line end.
 
@@ -49,6 +51,8 @@ def lines(
             skips empty lines.
         where: a function; only lines for which it is true are stored.
         n_rows: the most lines to store.
+        in_place: whether to store only where the lines begin, as in :func:`recstore.sources.jsonl`. `encoding` is then
+            UTF-8, ASCII or Latin-1, and `where` is refused.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a file that cannot be decompressed or
     changes while it is read, and for bytes that cannot become surrogates, such as half a character of UTF-16. With
@@ -60,6 +64,13 @@ def lines(
     ['a.jpg', 'b.jpg']
     """
     build_options.check_choice("empty", empty, ("keep", "skip"))
+    if in_place:
+        in_place_files.refuse(locals(), {"where": "write x.filter(...)"})
+        codec = codecs.lookup(encoding).name.removesuffix("-sig")
+        if codec not in line_values.CODECS:
+            raise ValueError(f"in_place=True reads UTF-8, ASCII and Latin-1, not {encoding}: leave it out")
+        skip = in_place_files.EMPTY if empty == "skip" else in_place_files.NONE
+        return in_place_files.InPlaceSource(inputs.resolve(path), "text", (codec,), skip, n_rows)
     return LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
 
 
@@ -70,6 +81,7 @@ def read_lines(
     empty: Literal["keep", "skip"] = "keep",
     where: Callable[[str], object] | None = None,
     n_rows: int | None = None,
+    in_place: bool = False,
     **options: Unpack[BuildOptions],
 ) -> RecordList[str]:
     """``RecordList(recstore.sources.lines(path, ...), **options)``: see :func:`recstore.sources.lines` for the

@@ -21,6 +21,7 @@ _LATER = {
     "Fields": "fields",
     "GroupSampler": "buckets",
     "Headroom": "bottleneck",
+    "Items": "items",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
     "MixSampler": "mixing",
@@ -30,6 +31,7 @@ _LATER = {
     "Row": "packed_rows",
     "ShardSampler": "shard_sampler",
     "ShuffleSampler": "samplers",
+    "Steps": "steps",
     "WeightedSampler": "weighted",
     "headroom": "bottleneck",
 }

@@ -7,12 +7,14 @@ from recstore.torch.cached import CachedDataset
 from recstore.torch.datasets import RecordDataset
 from recstore.torch.fields import Fields
 from recstore.torch.forms import Field, Ragged
+from recstore.torch.items import Items
 from recstore.torch.loader import Loader
 from recstore.torch.mixing import MixSampler
 from recstore.torch.packed_rows import Row
 from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.shard_sampler import ShardSampler
+from recstore.torch.steps import Steps
 from recstore.torch.weighted import WeightedSampler
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Fields",
     "GroupSampler",
     "Headroom",
+    "Items",
     "LengthBatchSampler",
     "Loader",
     "MixSampler",
@@ -32,6 +35,7 @@ __all__ = [
     "Row",
     "ShardSampler",
     "ShuffleSampler",
+    "Steps",
     "WeightedSampler",
     "headroom",
 ]

@@ -15,5 +15,5 @@ def _importer(name: str) -> Callable[[], ModuleType]:
     return lambda: __import__(f"recstore.values.{name}", fromlist=[name])
 
 
-for _name in ("arrays", "ext_types", "key_forms", "strict_containers", "unsupported"):
+for _name in ("arrays", "ext_types", "key_forms", "strict_containers", "tensors", "unsupported"):
     hooks.register(_name, _importer(_name))

@@ -11,7 +11,7 @@ import math
 import sys
 from weakref import WeakKeyDictionary, WeakSet
 
-from recstore._core import native
+from recstore._core import hooks, native
 from recstore.errors import CorruptError, EncodeError, Error, UntrustedError
 from recstore.text import an
 from recstore.values import ext_codes as codes
@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, time
-    from types import ModuleType
     from typing import Any, NoReturn, TypeAlias
 
     from recstore._core.trust import Reader, Writer
@@ -106,16 +105,10 @@ _BY_NAME: dict[tuple[str, str], Handler] = {
     ("decimal", "Decimal"): lambda v: (codes.DECIMAL, None, _decimal_text(v)),
     ("fractions", "Fraction"): lambda v: (codes.FRACTION, None, (v.numerator, v.denominator)),
     ("uuid", "UUID"): lambda v: (codes.UUID, None, v.bytes),
-    ("torch", "Tensor"): lambda v: _tensors().describe(v),
+    ("torch", "Tensor"): lambda v: hooks.module("tensors").describe(v),
     ("numpy", "ndarray"): lambda v: _string_array(v),
     **{("pathlib", name): lambda v: (codes.PATH, type(v).__name__, str(v)) for name in _PATHS},
 }
-
-
-def _tensors() -> ModuleType:
-    from recstore.values import tensors
-
-    return tensors
 
 
 def _string_array(value: Any) -> Described | None:
@@ -447,7 +440,7 @@ _MAKERS = {
     codes.FRACTION: _make_fraction,
     codes.UUID: _make_uuid,
     codes.PATH: _make_path,
-    codes.TENSOR: lambda extra: _tensors().maker(extra),
+    codes.TENSOR: lambda extra: hooks.module("tensors").maker(extra),
     codes.STRINGDTYPE: _make_string_array,
 }
 _WITH_EXTRA = {codes.DEFAULTDICT, codes.DEQUE, codes.PATH, codes.TENSOR}
@@ -489,12 +482,16 @@ def maker(code: int, extra: Any, reader: Reader) -> tuple[Make, bool]:
         from recstore.values import class_types
 
         return class_types.maker(code, extra, reader)
+    if code == codes.LINE:
+        from recstore.sources import line_values
+
+        return line_values.maker(extra, reader.checking), True
     _expect(extra is None or code in _WITH_EXTRA, f"an ext value of code {code} with EXTRA")
     if code == codes.PICKLED:
         if reader.checking:
             return lambda payload: _typed(payload, bytes, "a pickled value"), True
         return (_unpickle if reader.allow_pickle else _refuse_pickle), True
     if code == codes.TENSOR and reader.checking:
-        return _tensors().check, True
+        return hooks.module("tensors").check, True
     _expect(code in _MAKERS, f"ext code {code} has no meaning")
     return _guarded(_MAKERS[code](extra)), True

@@ -102,7 +102,7 @@ static const struct {
     {RS_E_FMT_VALUE, 4, {0x11, 4, 0x7F, 0x00}},
     {RS_E_FMT_TRUNCATED, 13, {0x11, 4, 0x0E, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 0x00}},
     {RS_E_FMT_VERSION, 4, {0x11, 0, 0x00, 0x00}},
-    {RS_E_FMT_VERSION, 4, {0x11, 31, 0x00, 0x00}},
+    {RS_E_FMT_VERSION, 4, {0x11, 32, 0x00, 0x00}},
     {RS_E_FMT_VERSION, 4, {0x11, 255, 0x00, 0x00}},
     {RS_OK, 8, {0x0F, 1, 0x11, 4, 0x00, 0x0E, 0, 0x00}}, /* a frozenset as key; a set; a bytearray */
     {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0x00, 0x0D, 0, 0x00}},
@@ -219,7 +219,7 @@ TEST(test_ext_head) {
 
 TEST(test_may_be_key) {
     static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
-    static const uint8_t not_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
+    static const uint8_t not_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30, 31};
     uint8_t ext[2] = {0x11, 0};
     for (unsigned code = 1; code < 256; code++) {
         ext[1] = (uint8_t)code;

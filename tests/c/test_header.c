@@ -103,7 +103,7 @@ static const struct {
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
     {5, 16, 8, 255 - 2, SEAL, RS_OK, RS_NOWHERE}, /* the first eight features but MAPPING */
     {5, 16, 8, 1024, SEAL, RS_OK, RS_NOWHERE},    /* FRONT, though no section is within the header */
-    {5, 16, 8, 8192, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 16, 8, 16384, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
     {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
     {5, 64, 4, 2, SEAL, RS_E_FMT_VERSION, 64},

@@ -32,7 +32,7 @@ TEST(test_rows_agree_with_constants) {
     CHECK_U64(rs_node_kind_of(RS_FMT_NODE_OPTIONAL)->feature, RS_FMT_FEATURE_OPTIONAL);
     CHECK_U64(RS_FMT_NODE_LAST, RS_FMT_NODE_MAP);
     CHECK_U64(rs_node_kind_of(RS_FMT_NODE_MAP)->feature, RS_FMT_FEATURE_MAP);
-    CHECK_U64(RS_FMT_EXT_LAST, RS_FMT_EXT_STRINGDTYPE);
+    CHECK_U64(RS_FMT_EXT_LAST, RS_FMT_EXT_LINE);
 }
 
 TEST(test_names) {
@@ -43,7 +43,7 @@ TEST(test_names) {
     for (unsigned i = 1; i <= RS_FMT_EXT_LAST; i++) CHECK(rs_ext_name(i) != NULL);
     CHECK_STR(rs_ext_name(RS_FMT_EXT_COMPLEX), "complex");
     CHECK_STR(rs_ext_name(RS_FMT_EXT_ORDEREDDICT), "OrderedDict");
-    CHECK_STR(rs_ext_name(RS_FMT_EXT_STRINGDTYPE), "StringDType");
+    CHECK_STR(rs_ext_name(RS_FMT_EXT_LINE), "line");
     CHECK(rs_ext_name(0) == NULL && rs_ext_name(RS_FMT_EXT_LAST + 1) == NULL);
     for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) CHECK(rs_section_name(i) != NULL);
     CHECK_STR(rs_section_name(RS_FMT_SECTION_HEAP), "heap");

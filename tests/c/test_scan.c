@@ -101,7 +101,7 @@ TEST(test_refused) {
         {RS_E_FMT_TRAILING, 2, {0x90, 0x90}},
         {RS_E_FMT_TRAILING, 5, {0x11, 7, 0, 0, 0x90}},
         {RS_E_FMT_VERSION, 3, {0x0D, 1, 0x12}},
-        {RS_E_FMT_VERSION, 4, {0x11, 31, 0, 0}},
+        {RS_E_FMT_VERSION, 4, {0x11, 32, 0, 0}},
         {RS_E_FMT_VALUE, 7, {0x11, 4, 0, 0x11, 7, 0, 0}},
         {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}},             /* a list as key */
         {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90}},    /* a dict within a key */

@@ -49,7 +49,7 @@ MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").r
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
     modules = (literals, literals_ext, *RECORD_MODULES)
-    stores = {"tables-mapping"}.union(*(module.STORES for module in modules))
+    stores = {"tables-mapping", "lines"}.union(*(module.STORES for module in modules))
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
     for name, digest in MANIFEST.items():
@@ -67,6 +67,17 @@ def test_the_package_reads(name):
 @pytest.mark.parametrize("name", STORES)
 def test_the_reference_reads(name):
     assert same(reader.check((HERE / f"v1-{name}.rec").read_bytes()), STORES[name][0])
+
+
+def test_lines():
+    """Their files do not exist, so the package only checks them."""
+    path = HERE / "v1-lines.rec"
+    json = "json", "/golden/lines.jsonl", 60, 1_700_000_000_000_000_000, 0x12345678, ()
+    text = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii",)
+    records = [Ext(31, json, at) for at in (3, 17, 25, 29)] + [Ext(31, text, at) for at in (0, 4, 5)]
+    assert reader.check(path.read_bytes()) == records
+    with recstore.open(path, verify="full") as x, pytest.raises(FileNotFoundError, match="restore it"):
+        x[0]
 
 
 def by_names(value):

@@ -13,6 +13,7 @@ from recstore.torch import (
     Field,
     Fields,
     GroupSampler,
+    Items,
     LengthBatchSampler,
     Loader,
     MixSampler,
@@ -21,6 +22,7 @@ from recstore.torch import (
     Row,
     ShardSampler,
     ShuffleSampler,
+    Steps,
     WeightedSampler,
 )
 
@@ -100,3 +102,18 @@ def loaders(folder):
         break
     loader.close()
     Loader[list]
+
+
+@operation("recstore.torch.steps.Steps")
+def steps_of_a_run(folder):
+    run = Steps(Loader(RecordDataset(made()), batch_size=50, collate=list, prefetch=0), steps=3)
+    list(run), len(run), run.load_state_dict(run.state_dict()), every_attribute(run)
+    Steps[list]
+
+
+@operation("recstore.torch.items.Items")
+def items_of_epochs(folder):
+    for sampler in (ShuffleSampler(100), PackSampler(range(90), 64), MixSampler([(range(60), 2), (range(30), 1)])):
+        items = Items(sampler, 2)
+        items[0], items[-1], len(items), pickle.loads(pickle.dumps(items))[3], every_attribute(items)
+    Items[int]

@@ -1,7 +1,7 @@
 """Ext values of csrc/FORMAT.md. `make` builds a Python value from code, EXTRA and payload; `ext_of` is its inverse.
 
-Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an
-`Ext`.
+Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor, code 31 a line of a text
+file. These values stay an `Ext`.
 """
 
 import collections
@@ -18,7 +18,7 @@ import numpy as np
 
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE, TIME,
  DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT, PICKLED,
- TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+ TENSOR, STRINGDTYPE, LINE) = range(1, 32)  # fmt: skip
 FACTORIES = {
     t.__name__: t for t in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)
 }
@@ -158,6 +158,10 @@ def check_extra(code, extra, payload):
     if code == TENSOR:
         typed(extra, str, type(None))
         return typed(payload, np.ndarray)
+    if code == LINE:
+        want(type(extra) is tuple and len(extra) == 6 and extra[0] in ("json", "text"), "format")
+        fields(extra[1:], str, int, int, int, tuple)
+        return want(0 <= typed(payload, int) < extra[2], "not within the file")
     if code == ENUM:
         return fields(extra, str, str) and typed(payload, str, int)
     names = fields(extra, str, str, tuple)[2]
@@ -166,9 +170,9 @@ def check_extra(code, extra, payload):
 
 
 def make(code, extra, payload):
-    """Returns the Python value, or an Ext for codes 23 to 29. If Python cannot build the value, raises Python's error:
+    """Returns the Python value, or an Ext for codes 23 to 29 and 31. If Python cannot build the value, raises Python's error:
     ValueError, TypeError, OverflowError and others."""
-    if ENUM <= code <= TENSOR:
+    if ENUM <= code <= TENSOR or code == LINE:
         check_extra(code, extra, payload)
         return Ext(code, extra, payload)
     if code in (DEFAULTDICT, DEQUE, PATH):

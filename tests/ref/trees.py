@@ -16,7 +16,7 @@ RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
 FIXED, REST = 1, 2
 TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX}  # parts of a concat, with const and same
-NO_KEYS = {2, 3, *range(8, 13), 29, 30}  # ext codes of types that have no hash
+NO_KEYS = {2, 3, *range(8, 13), 29, 30, 31}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
 
 

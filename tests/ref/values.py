@@ -14,7 +14,7 @@ from .ext_values import ext_of, make
 
 ARRAY_INLINE = 1024
 EXTRA_DEPTH = 4
-EXT_CODES = range(1, 31)
+EXT_CODES = range(1, 32)
 
 
 # ---- any values ------------------------------------------------------------------------------------------------------

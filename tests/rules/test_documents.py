@@ -27,7 +27,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Modules that a block may import although they may not be installed.
 MAYBE_MISSING = (
     "accelerate dask datasets grain lhotse lightning mmengine monai plotly pycocotools pyspark ray tensordict torch "
-    "torch_geometric torchdata torchvision ultralytics"
+    "torch_geometric torchdata torchtitan torchvision transformers ultralytics"
 ).split()
 SCRIPT = re.compile(r"# \w+\.py\n")  # the first line of a block that is a program
 
@@ -130,6 +130,7 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning uses a deprecated name of PyTorch
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists:UserWarning")  # Lightning, in a run that resumes
 @pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # Ray reads its own deprecated settings
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of)

@@ -58,6 +58,7 @@ LATE = {
     ("containers.info", "display.notebooks"): "_repr_html_() delegates",
     ("shm.segment_list", "display.html"): "_repr_html_() delegates",
     ("shm.registry", "remote.open_set"): "a handle that names a set of shards opens it",
+    ("values.ext_types", "sources.line_values"): "lines of text files are decoded by the readers of files",
     ("building.source", "sources.arrow_in"): "source_of() makes sources of tables",
     ("building.source", "building.progress"): "a user's source with a progress bar",
     ("building.source", "building.streaming"): "save() delegates",

@@ -509,7 +509,7 @@ def arrow_export(Records records not None, bint exact=False):
     if records.selection.virtual:
         return None
     cdef ArrowExport self = ArrowExport(records, exact)
-    if not self.choose(records.projection):
+    if not self.choose(root_of(records)):
         return None
     problems = self.infer(exact)
     return None if problems is None else (self, problems)

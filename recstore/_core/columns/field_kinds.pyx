@@ -104,7 +104,7 @@ cdef class FieldKinds:
                 self.add_table(program, node.coded.at[i].table, steps, at)
         elif kind == RS_FMT_NODE_CONST:
             self.add_value(load_any(node.aux, node.aux_size_bytes), steps, at)
-        elif kind == RS_FMT_NODE_ANY:
+        elif kind == RS_FMT_NODE_ANY or kind == RS_FMT_NODE_EXT and node.param == RS_FMT_EXT_LINE:
             self.sure = False
         elif at < len(steps):
             self.add_below(program, node, steps, at)

@@ -306,7 +306,7 @@ cdef class Gather:
 
     `container` is a RecordList, a view, a view of fields, or a mapping, whose values are read by position. Raises
     TypeError for groups of records and for views that make new records, KeyError for a field that a view of fields does
-    not have. Immutable; any number of threads may call `read`.
+    not have. Immutable; any number of threads may call `read`. Errors call record i `numbers[i]`, if that is given.
     """
 
     cdef readonly Records records
@@ -318,13 +318,14 @@ cdef class Gather:
     cdef list defaults               # the dumped defaults, which the specs point into
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
+    cdef object numbers
     cdef bint of_shards              # some records are of sets of shards
 
-    def __cinit__(self, container, specs):
+    def __cinit__(self, container, specs, numbers=None):
         cdef GatherSpec spec
         cdef uint32_t i
         cdef Records records = records_in(container)
-        self.records = records
+        self.records, self.numbers = records, numbers
         self.of_shards = bool(records.selection.sets())
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
@@ -556,9 +557,14 @@ cdef class Gather:
     cdef object name_of(self, GatherState state):
         """The field and record at which the core stopped."""
         cdef rs_gather_stop *stop = &state.core.stop
-        record = f"record {state.positions[stop.record]}"
+        record = f"record {self.number(state)}"
         path = (<GatherSpec>self.fields[stop.field]).path if stop.field < self.n_specs else None
         return record if path is None else f"{str(path)!r} of {record}"
+
+    cdef object number(self, GatherState state):
+        """The number of the record at which the core stopped."""
+        cdef int64_t position = state.positions[state.core.stop.record]
+        return position if self.numbers is None else self.numbers[position]
 
     cdef object value(self, GatherState state):
         """The decoded value at which the core stopped."""
@@ -575,7 +581,7 @@ cdef class Gather:
         name = self.name_of(state)
         if stop.why == RS_GATHER_LACKING:
             path = self.paths[stop.field] if spec.path is None else spec.path
-            return KeyError(f"record {state.positions[stop.record]} has no field {str(path)!r}: {NO_VALUE}")
+            return KeyError(f"record {self.number(state)} has no field {str(path)!r}: {NO_VALUE}")
         if stop.why == RS_GATHER_NONE:
             return ValueError(f"{name} is None: {NO_VALUE}")
         if stop.why == RS_GATHER_LONG:
@@ -647,11 +653,13 @@ TOKEN_CODES = {"b": 2, "h": 3, "i": 4, "l": 5, "q": 5, "B": 6, "H": 7, "I": 8, "
 
 def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate):
     """The parts of a packed field, as Gather.read returns them, from tokens that lie one after another in memory:
-    `counts` tokens of each document, from its token `starts` on. `tokens` is a contiguous buffer of ints. Raises
-    ValueError for a token that the dtype of the spec cannot hold."""
+    `counts` tokens of each document, from its token `starts` on. If `ends` is None, whole documents are packed here;
+    else it has the ends of the rows, as in Gather.read. `tokens` is a contiguous buffer of ints. Raises ValueError for
+    a token that the dtype of the spec cannot hold, and for a document that is too long for its row."""
     cdef Span values = Span.of(tokens, memoryview(tokens).itemsize), buffer
+    import array
     cdef Py_ssize_t i, n = memoryview(counts).nbytes // 8
-    cdef GivenRows given = GivenRows(n, starts, counts, ends, True)
+    cdef GivenRows given = GivenRows(n, starts, counts, array.array("q", [n]) if ends is None else ends, True)
     cdef uint64_t size = 0, at = 0
     cdef rs_gather core
     cdef rs_run run
@@ -662,7 +670,8 @@ def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate
     check(rs_gather_open(&core, &spec.core, 1, &err), &err)
     try:
         check(rs_gather_begin(&core, n, &err), &err)
-        rs_gather_give(&core, &given.core)
+        if ends is not None:
+            rs_gather_give(&core, &given.core)
         for i in range(n):
             run.n, run.at = given.core.counts[i], given.core.counts[i] * values.view.itemsize
             if run.n > <uint64_t>values.n - at:
@@ -671,6 +680,9 @@ def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate
             at += run.n
             check(rs_gather_add_run(core.fields, &run, &err), &err)
         check(rs_gather_layout(&core, &size, &err), &err)
+        if core.stop.why != RS_GATHER_DONE:
+            raise ValueError(f"a document of {core.stop.number} tokens is longer than a row of {spec.core.length}: "
+                             "truncate=True cuts it")
         buffer = Span.of(allocate(size), 1, True)
         with nogil:
             status = rs_gather_fill(&core, <uint8_t *>buffer.view.buf, &err)

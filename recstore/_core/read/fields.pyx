@@ -544,6 +544,37 @@ cdef int put_nested(dict out, list keys, value, set made) except -1:
 
 # ---- Projections of projections, and their bytes ----
 
+@cython.final
+cdef class WholeProjection(Projection):
+    """Reads whole records, as no projection does. Projections on it read fields of the decoded records, and columns are
+    not read from the stored bytes, which of lines in text files have only their places."""
+
+    def key(self):
+        return None
+
+    def describe(self):
+        """As LazyProjection.describe."""
+        return ("whole",)
+
+
+WHOLE = WholeProjection()
+
+
+def in_place(Records records not None):
+    """Whether records may be lines of text files."""
+    return records.selection is not None and any([segment.in_place for segment in records.segments])
+
+
+def root_of(Records records not None):
+    """The projection of the records, for another projection on it."""
+    return WHOLE if records.projection is None and in_place(records) else records.projection
+
+
+cdef Projection stored_field(Path path, Segment segment):
+    """The projection that reads one field of the records of a segment."""
+    return FieldProjection(path, base=WHOLE if segment.in_place else None)
+
+
 def lazy_of(Projection projection):
     """The projection that reads the records of `projection` lazily; for groups, the records of each group."""
     if projection is None:
@@ -630,6 +661,8 @@ cdef Projection make_projection(description, int depth):
     if depth == 0:
         raise errors.CorruptError("a projection of too many levels")
     kind = description[0]
+    if kind == "whole":
+        return WHOLE
     if kind == "lazy":
         _, path, base = description
         return LazyProjection(path_from(path), make_projection(base, depth - 1))

@@ -78,12 +78,12 @@ cdef class SavedIndex:
         """The keys that lookups must compare, as Records; `rows_of` finds the rows of an entry. None for trusted bytes,
         after a deep check, and for INDEX_RECORDS if each entry has one record."""
         reader = self.segment.reader_
-        if reader is None or reader.trusted or self.segment.verified:
+        if reader is None or reader.trusted or self.segment.verified and not self.segment.in_place:
             return None
         if self.core.kind == RS_FMT_SAVED_RECORDS and self.core.order == NULL:
             return None
         rows = self.lasts() if self.core.kind == RS_FMT_SAVED_RECORDS else self.ordered()
-        return Records()._set(rows, FieldProjection(self.path()))
+        return Records()._set(rows, stored_field(self.path(), self.segment))
 
     cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1:
         """Sets the bounds of an entry's rows in `proof`. Leaves out the first record of a group, which the lookup has
@@ -188,7 +188,7 @@ cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path 
     cdef rs_error err
     cdef rs_status status
     cdef bytes encoded_path = path_bytes(path), keys, numbers
-    groups = KeyGroups(Records()._set(Selection.whole(source), FieldProjection(path)))
+    groups = KeyGroups(Records()._set(Selection.whole(source), stored_field(path, source)))
     keys = groups.key_index()
     numbers, in_order = record_numbers(groups, kind)
     parts.kind = kind
@@ -239,11 +239,11 @@ cdef int index_written(rs_segment_writer *writer, object reader, object indexes)
 def verify_saved_indexes(Segment segment):
     """The part of the deep check of saved indexes that needs Python: the paths, and whether each record has the key of
     its entry. It does not make objects of classes, so it does not run their code, and does not compare keys of such
-    classes."""
+    classes. It does not read text files, so it does not compare the keys of their lines."""
     cdef StoreReader reader
     cdef SavedIndex index
     indexes = saved_indexes(segment)
-    if not indexes:
+    if not indexes or segment.in_place:
         return
     segment.enter()
     try:

@@ -315,6 +315,11 @@ cdef class Segment(Owner):
         return not flag_of(&self.closing) and self.open_ and (not FREE_THREADED or flag_of(&self.ready))
 
     @property
+    def in_place(self):
+        """Whether records may be lines of text files, which no tree describes."""
+        return self.store.header.features_required & RS_FMT_FEATURE_LINE != 0
+
+    @property
     def n_stores(self):
         """The number of stores in the segment: two for a mapping, else one."""
         return 1 + self.is_mapping

@@ -92,7 +92,7 @@ def test_huge_pages_as_in_smaps():
 def test_names_of_kinds_and_codes_come_from_the_core():
     assert [native.node_name(kind) for kind in (1, 13, 16, 22)] == ["any", "ext", "dict-coded", "optional"]
     assert [native.ext_name(code) for code in (1, 10, 30)] == ["complex", "defaultdict", "StringDType"]
-    for name, number in ((native.node_name, 0), (native.node_name, 99), (native.ext_name, 0), (native.ext_name, 31)):
+    for name, number in ((native.node_name, 0), (native.node_name, 99), (native.ext_name, 0), (native.ext_name, 32)):
         pytest.raises(ValueError, lambda: name(number)).match(str(number))
 
 

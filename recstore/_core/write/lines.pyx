@@ -1,0 +1,95 @@
+"""Adds the lines of text files to a Builder as values that name the file and the byte (csrc/write/rs_lines.h). No
+object is made per line."""
+
+
+cdef class LineFinder:
+    """Finds lines, file after file. `most` lines are added at most. Not thread-safe.
+
+    Attributes:
+        at: the byte of the file after the last piece.
+        left: how many more lines may be added.
+    """
+
+    cdef rs_lines lines
+    cdef Builder builder
+    cdef uint64_t *begins
+    cdef uint32_t n
+    cdef readonly uint64_t left
+    cdef bint after_return  # whether the last byte was a carriage return
+
+    def __cinit__(self, Builder builder not None, uint64_t most=UINT64_MAX):
+        self.builder = builder
+        self.left = most
+        self.begins = <uint64_t *>malloc(RS_FMT_BLOCK_RECORDS * sizeof(uint64_t))
+        if self.begins == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        rs_lines_clear(&self.lines)
+        free(self.begins)
+
+    @property
+    def at(self):
+        return self.lines.at
+
+    def begin(self, extra, int skip, uint64_t at):
+        """Starts a file at byte `at`, where a line begins. `extra` is the EXTRA of its lines. `skip` is 0 for no line,
+        1 for empty lines, 2 for lines of whitespace."""
+        cdef rs_buffer raw, arrays
+        cdef rs_error err
+        memset(&raw, 0, sizeof(rs_buffer))
+        memset(&arrays, 0, sizeof(rs_buffer))
+        self.lines.skip = <rs_lines_skip>skip
+        self.lines.at = self.lines.begin = at
+        self.lines.kept = self.after_return = False
+        try:
+            encode_value(&raw, &arrays, extra)
+            check(rs_lines_describe(&self.lines, rs_slice_of(raw.data, raw.size_bytes), &err), &err)
+        finally:
+            rs_buffer_clear(&raw)
+            rs_buffer_clear(&arrays)
+
+    def add(self, buffer, size_t size):
+        """Adds the lines that begin in the next `size` bytes, which `buffer` holds."""
+        cdef const uint8_t[::1] bytes_ = buffer
+        cdef size_t done = 0
+        cdef uint32_t most
+        if size > <size_t>bytes_.shape[0]:
+            raise ValueError("the buffer has fewer bytes")
+        while done < size and self.left > 0:
+            most = <uint32_t>min(<uint64_t>RS_FMT_BLOCK_RECORDS, self.left)
+            with nogil:
+                done += rs_lines_find(&self.lines, &bytes_[done], size - done, self.begins, &self.n, most)
+            if self.n == most:
+                self.end()
+
+    def end(self):
+        """Adds the lines that were found as a block; at the end of a file, its last lines."""
+        cdef rs_error err
+        cdef rs_status status
+        self.builder.require_active()
+        if self.n == 0:
+            return
+        with nogil:
+            status = rs_lines_append(&self.lines, &self.builder.builder, self.begins, self.n, &err)
+        check_path(status, &err, self.builder.saved)
+        self.left -= self.n
+        self.n = 0
+
+    def lone_return(self, buffer, size_t size):
+        """The offset of the byte after a carriage return that no newline follows, in the next `size` bytes; -1 if there
+        is none. Called before `add`."""
+        cdef const uint8_t[::1] bytes_ = buffer
+        cdef const uint8_t *at = &bytes_[0]
+        cdef const uint8_t *end = at + size
+        if size > 0 and self.after_return and at[0] != c"\n":
+            return 0
+        self.after_return = size > 0 and end[-1] == c"\r"
+        while at < end:
+            at = <const uint8_t *>memchr(at, c"\r", <size_t>(end - at))
+            if at == NULL or at + 1 == end:
+                break
+            at += 1
+            if at[0] != c"\n":
+                return at - &bytes_[0]
+        return -1

@@ -1,0 +1,110 @@
+"""Sources with `in_place=True`: a store of the places of lines, whose text stays in its files (line_values.py)."""
+
+from __future__ import annotations
+
+import codecs
+import os
+
+from recstore._core import native
+from recstore.errors import InputError
+from recstore.sources import encodings, inputs, line_values, reading
+from recstore.text import an
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from recstore.sources.inputs import Input
+
+_BLOCK = 1 << 18  # bytes per read
+NONE, EMPTY, BLANK = range(3)  # the lines that are skipped, as LineFinder.begin takes them
+
+
+def refuse(arguments: Mapping[str, Any], remedies: Mapping[str, str]) -> None:
+    """Raises ValueError for an argument that in_place=True does not take: one of `remedies` that is neither None nor
+    "raise"."""
+    for name, remedy in remedies.items():
+        if arguments[name] not in (None, "raise"):
+            raise ValueError(f"in_place=True reads each line on access, so it takes no {name}=: {remedy}")
+
+
+class InPlaceSource(reading.FileSource):
+    """The places of the lines of files. `kind` and `arguments` are the format and its arguments, as in EXTRA."""
+
+    def __init__(
+        self, files: Sequence[Input], kind: str, arguments: tuple[Any, ...], skip: int, n_rows: int | None
+    ) -> None:
+        for file in files:
+            _require_plain(file)
+        self.kind, self.arguments, self.skip = kind, arguments, skip
+        self.n_rows = reading.n_rows_of(n_rows)
+        self.content = {"in_place": kind, "arguments": arguments, "skip": skip, "n_rows": self.n_rows}
+        super().__init__(files)
+
+    def split(self) -> None:
+        """None: one process finds lines about as fast as memory is read."""
+
+    def _read(self, builder: Any, progress: bool) -> None:
+        if not isinstance(builder, native.Builder):
+            raise TypeError(
+                f"{an(type(builder).__name__)} does not take a source with in_place=True, which stores places in files "
+                "of this machine: leave in_place out to store the records"
+            )
+        finder = native.LineFinder(builder, *(() if self.n_rows is None else (self.n_rows,)))
+        buffer = bytearray(_BLOCK)
+        with reading.FileBar(self.inputs, progress) as bar:
+            for file in bar.files():
+                self._find(file, finder, buffer, bar)
+                if finder.left == 0:
+                    break
+
+    def _find(self, file: Input, finder: native.LineFinder, buffer: bytearray, bar: reading.FileBar) -> None:
+        path = os.path.abspath(file.name)
+        with file.open_raw() as opened, memoryview(buffer) as view:
+            status = os.fstat(opened.fileno())
+            size = status.st_size
+            start = os.pread(opened.fileno(), encodings.LONGEST_MARK, 0)
+            mark = encodings.marked(start)
+            if mark not in (None, "utf-8"):
+                raise InputError(f"{file.name}: the text is {mark}; in_place=True reads UTF-8: leave it out")
+            arguments = ("utf-8",) if mark is not None and self.kind == "text" else self.arguments
+            crc = line_values.tail_crc(opened.fileno(), size)
+            at = len(codecs.BOM_UTF8) if mark else 0
+            finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), self.skip, at)
+            opened.seek(at)
+            while at < size and finder.left > 0:
+                n = opened.readinto(view[: size - at])
+                if not n:
+                    raise InputError(f"{file.name}: the file was cut while it was read")
+                if self.kind == "text":
+                    self._require_ends(file, finder, buffer, n)
+                finder.add(buffer, n)
+                at += n
+                bar.moved(at / size)
+            finder.end()
+
+    def _require_ends(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
+        """Raises InputError if a line ends with a CR alone."""
+        lone = finder.lone_return(buffer, n)
+        if lone >= 0:
+            raise InputError(
+                f"{file.name}, byte {finder.at + lone:,}: a line ends with a CR alone, where in_place=True takes LF "
+                "and CRLF: leave in_place out, or convert the line ends"
+            )
+
+    def _check(self) -> None:
+        """A file that grew meanwhile is checked when it is read."""
+
+
+def _require_plain(file: Input) -> None:
+    """Raises ValueError for a file whose lines cannot be read in place."""
+    if file.packed is not None:
+        reason = "a compressed file can be read only from its beginning: decompress it"
+    elif isinstance(file, inputs.Url):
+        reason = "a file at a URL is not on this machine: download it"
+    elif file.path is None:
+        reason = "a file object or pipe cannot be opened again by other processes: give the path of a regular file"
+    else:
+        return
+    raise ValueError(f"{file.name}: {reason}, or leave out in_place=True, which stores the records")
