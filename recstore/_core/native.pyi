@@ -584,7 +584,7 @@ def gather_rows(
     tokens: Buffer,
     starts: Buffer,
     counts: Buffer,
-    ends: Buffer,
+    ends: Buffer | None,
     allocate: Callable[[int], Buffer],
 ) -> tuple[tuple[int, str, tuple[int, ...]], ...]: ...
 

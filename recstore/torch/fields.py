@@ -13,6 +13,7 @@ from recstore._core import native
 from recstore.containers.dicts import RecordDict, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an, counted
+from recstore.tokens.token_list import TokenList
 from recstore.torch import layouts, packed_rows, resolving
 from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.batches import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from recstore._types import Selector
 
-    Records: TypeAlias = RecordList[Any] | RecordKeys[Any] | RecordValues[Any]
+    Records: TypeAlias = RecordList[Any] | RecordKeys[Any] | RecordValues[Any] | TokenList
 
 
 class Fields(Dataset[T]):
@@ -51,7 +52,8 @@ class Fields(Dataset[T]):
     source of :class:`recstore.torch.Loader`.
 
     Args:
-        x: a RecordList, a view of one, or the keys or values of a RecordDict. Its records usually have fields.
+        x: a RecordList, a view of one, or the keys or values of a RecordDict. Its records usually have fields. Or a
+            TokenList with one entry, in the form "packed".
         names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text
             becomes a list of str, bytes become a :class:`Ragged` of uint8. If the records are numbers, lists, arrays or
             text, any name stands for the whole record.
@@ -114,7 +116,7 @@ class Fields(Dataset[T]):
     >>> x.close()
     """
 
-    records: RecordList[Any]
+    records: RecordList[Any] | TokenList
     transform: Callable[[Any], T] | None
     output: str
     categories: dict[str, tuple[str | int, ...] | None]
@@ -163,14 +165,17 @@ class Fields(Dataset[T]):
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be a function of a batch, not {transform!r:.60}")
         x = _records_of(x)
-        native.Gather(x, [])  # raises for a view that a gather cannot read
         dtypes = resolving.ArrayDtypes if output == "numpy" else resolving.TensorDtypes
+        if isinstance(x, TokenList):
+            self._set(x, (resolving.layout_of_tokens(x, names, forms, dtypes),), transform, output)
+            return
+        native.Gather(x, [])  # raises for a view that a gather cannot read
         self._set(x, tuple(resolving.layouts_of(x, names, forms, dtypes)), transform, output)
         self._open()
 
     def _set(
         self,
-        x: RecordList[Any],
+        x: RecordList[Any] | TokenList,
         resolved: tuple[layouts.Layout, ...],
         transform: Callable[[Any], Any] | None,
         output: str,
@@ -186,7 +191,8 @@ class Fields(Dataset[T]):
 
     def _open(self) -> native.Gather:
         """Makes the native reader. Several threads may each make one at first; the last one is kept."""
-        gather = self._gather = native.Gather(self.records, [layout.spec() for layout in self._native])
+        records: Any = self.records
+        gather = self._gather = native.Gather(records, [layout.spec() for layout in self._native])
         return gather
 
     def __len__(self) -> int:
@@ -256,6 +262,10 @@ class Fields(Dataset[T]):
     def _parts(self, positions: Any) -> list[Any]:
         """The parts of each layout: tensors over one buffer, lists, and masks of objects."""
         buffer = ArrayBuffer() if self.output == "numpy" else TensorBuffer()
+        if isinstance(self.records, TokenList):
+            spec = self._layouts[0].spec()
+            read = packed_rows.read_tokens(self.records, spec, positions, buffer.allocate)
+            return [[buffer.tensor(*part) for part in read]]
         gather = self._gather or self._open()
         rows = None
         if packed_rows.are_rows(positions):
@@ -394,23 +404,28 @@ class Samples:
         return sample
 
 
-def _size_of(x: RecordList[Any]) -> str:
+def _size_of(x: RecordList[Any] | TokenList) -> str:
+    if isinstance(x, TokenList):
+        return f"{counted(len(x), 'document')}"
     if x.detached is not None:
         return "a store that is not here"
     return "a closed store" if x.closed else f"{counted(len(x), 'record')}"
 
 
 def _made(
-    x: RecordList[Any], resolved: tuple[layouts.Layout, ...], transform: Callable[[Any], Any] | None, output: str
+    x: RecordList[Any] | TokenList,
+    resolved: tuple[layouts.Layout, ...],
+    transform: Callable[[Any], Any] | None,
+    output: str,
 ) -> Fields[Any]:
     return Fields.__new__(Fields)._set(x, resolved, transform, output)
 
 
-def _records_of(x: Any) -> RecordList[Any]:
-    """The argument `x` as a RecordList. Raises TypeError for any other object."""
+def _records_of(x: Any) -> RecordList[Any] | TokenList:
+    """The argument `x` as a RecordList or a TokenList. Raises TypeError for any other object."""
     if isinstance(x, (RecordKeys, RecordValues)):
         x = RecordList(x)  # over the same bytes
-    if isinstance(x, RecordList):
+    if isinstance(x, (RecordList, TokenList)):
         return x
     if isinstance(x, RecordDict):
         raise TypeError("Fields reads by position, a RecordDict by key: write Fields(d.values(), ...)")

@@ -1,4 +1,6 @@
-"""Row: a row of documents, or of parts of documents, which PackSampler makes and Fields reads. Needs no PyTorch."""
+"""Row: a row of documents, or of parts of documents, which PackSampler makes and Fields reads. Needs no PyTorch.
+
+Also how Fields reads rows and documents of a TokenList."""
 
 from __future__ import annotations
 
@@ -6,13 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from recstore._core import native
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from recstore.tokens.token_list import TokenList
 
     Int64s: TypeAlias = NDArray[np.int64]
 
@@ -100,3 +106,13 @@ def parts_of(rows: Sequence[Row]) -> Parts:
     ends = numpy.cumsum([row._parts.shape[1] for row in rows], dtype=numpy.int64)
     documents, starts, counts = numpy.concatenate([row._parts for row in rows], axis=1)
     return Parts(documents, starts, counts, ends)
+
+
+def read_tokens(x: TokenList, spec: native.GatherSpec, indices: Any, allocate: Callable[[int], Any]) -> Any:
+    """The parts of a packed field, as a Gather returns them, of documents or rows of a TokenList."""
+    if are_rows(indices):
+        documents, starts, counts, ends = parts_of(indices)
+        return native.gather_rows(spec, x.gather(documents, starts, counts), starts, counts, ends, allocate)
+    documents = numpy.array(memoryview(indices), numpy.int64)
+    counts = x.lengths[documents]
+    return native.gather_rows(spec, x.gather(documents), numpy.zeros_like(counts), counts, None, allocate)

@@ -20,6 +20,7 @@ import numpy
 from recstore._core import native
 from recstore.containers.fields import FieldView
 from recstore.lazy_names import named_arguments
+from recstore.tokens.token_list import Lengths
 from recstore.torch import places, rows, sampler_base
 from recstore.torch.packed_rows import Row
 
@@ -230,15 +231,16 @@ class PackSampler(sampler_base.ItemSampler[Row]):
 
 
 class _Lengths:
-    """The lengths of all documents, read where they lie, and the tokens of groups of neighbouring documents."""
+    """The lengths of all documents, and the tokens of groups of neighbouring documents.
+
+    Arrays, fields and the lengths of a TokenList are read where they lie; other sequences become an array."""
 
     def __init__(self, lengths: Any) -> None:
         n = self.n = len(lengths) if hasattr(lengths, "__len__") else len(rows.numbers_of(lengths, "length"))
         self.group = 1  # documents
         while -(-n // self.group) > _MOST_GROUPS:
             self.group *= 2
-        is_lazy = isinstance(lengths, FieldView) or self.group > 1 and not isinstance(lengths, (list, tuple))
-        self._source = lengths if is_lazy else rows.numbers_of(lengths, "length")
+        self._source = lengths if isinstance(lengths, (FieldView, Lengths)) else rows.numbers_of(lengths, "length")
         self.n_groups = -(-n // self.group)
         self.per_stretch = -(-max(_LEAST_STRETCH, n // _MOST_STRETCHES) // self.group)  # groups
         self.n_stretches = -(-self.n_groups // self.per_stretch)
@@ -280,10 +282,7 @@ class _Lengths:
             return groups, self._counts(groups)
         documents = (groups[:, None] * self.group + numpy.arange(self.group)).reshape(-1)
         documents = documents[documents < self.n]
-        if isinstance(self._source, (FieldView, numpy.ndarray)):
-            return documents, self._counts(documents)
-        slices = [self._read(first, min(first + self.group, self.n)) for first in (groups * self.group).tolist()]
-        return documents, numpy.concatenate(slices)
+        return documents, self._counts(documents)
 
     def _counts(self, documents: Int64s) -> Int64s:
         """The lengths of any documents."""

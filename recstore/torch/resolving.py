@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from recstore.containers.records import RecordList
+    from recstore.tokens.token_list import TokenList
 
     # the dict of native.describe_field; descriptions of samples may add "example", "sampled" and "differ"
     Description: TypeAlias = dict[str, Any]
@@ -59,6 +60,23 @@ def layouts_of(
     out = [_layout(records, name, field, have_fields, dtypes) for name, field in requested]
     _check_names(out)
     return out
+
+
+def layout_of_tokens(x: TokenList, names: tuple[Any, ...], forms: dict[str, Any], dtypes: Dtypes) -> layouts.Layout:
+    """The layout of the only entry of a TokenList. Raises TypeError for another entry than a packed one."""
+    [(name, field)] = forms.items() if len(forms) == 1 and not names else [("", None)]
+    if (
+        not isinstance(field, Field)
+        or field.form != "packed"
+        or field.field
+        or field.has_default
+        or field.missing == "mask"
+    ):
+        raise TypeError(
+            "a TokenList has documents without fields: Fields(t, tokens=Field('packed', length=8192)), without field=, "
+            "missing= and default="
+        )
+    return layouts.Packed(name, None, field, field.dtype or dtypes.widest({x.dtype.name}))
 
 
 def _arguments(names: list[Any]) -> str:

@@ -26,7 +26,7 @@ for name in recstore.torch.__all__:
     else:
         print(name)
 """
-    assert run(code, tmp_path).split() == ["Batch", "Field", "Fields", "Ragged"]  # `output="numpy"` needs these
+    assert run(code, tmp_path).split() == ["Batch", "Field", "Fields", "Ragged", "Row"]  # `output="numpy"` needs these
 
 
 def test_a_star_import_does_not_replace_pytorch(tmp_path):

@@ -213,6 +213,37 @@ def test_rows_in_fields(kind, method, output):
     assert one["tokens"].tolist() == f[rows[:1]]["tokens"][0].tolist() and len(one["tokens_positions"]) == 64
 
 
+def token_list(folder, kind=np.uint16):
+    """The documents of DOCUMENTS that are not empty, as a TokenList."""
+    np.concatenate([[*(tokens + 1), 0] for tokens in DOCUMENTS]).astype(kind).tofile(folder / "a.bin")
+    return recstore.open_tokens(folder / "a.bin", dtype=kind, end=0, keep=False)
+
+
+@pytest.mark.parametrize("most_groups", [1 << 22, 40])
+@pytest.mark.parametrize("output", ["dict", "numpy"])
+def test_rows_of_a_token_list(output, most_groups, tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "_MOST_GROUPS", most_groups)
+    t = token_list(tmp_path)
+    x = recstore.RecordList({"tokens": np.array(tokens)} for tokens in t)
+    sampler = pack(t.lengths, method="concat")
+    assert list(sampler) == list(pack([len(tokens) for tokens in t], method="concat"))
+    options = dict(tokens=Field("packed", length=64, pad=7), output=output)
+    f, same = Fields(t, **options), Fields(x, **options)
+    assert len(f) == len(x) and "documents" in repr(f)
+    for indices in (next(iter(BatchSampler(sampler, 9))), [3, 299, -1, 3], slice(7), sampler._items(0, 0, 1)):
+        for name, value in f[indices].items():
+            assert np.array_equal(np.asarray(value), np.asarray(same[indices][name])), name
+    assert f[3]["tokens"].tolist() == t[3].tolist()
+    with recstore.open_tokens(tmp_path / "a.bin", dtype=np.uint16, end=0, keep=False) as t:
+        f = Fields(t, tokens=Field("packed", length=64, split=False))
+        with pytest.raises(ValueError, match="a document of .* tokens is longer than a row of 64"):
+            f[:]
+    with pytest.raises(TypeError, match="Field.'packed', length=8192."):
+        Fields(t, "tokens")
+    with pytest.raises(ValueError, match="int8"):
+        Fields(token_list(tmp_path), tokens=Field("packed", dtype="int8", length=64))[sampler._items(0, 0, 1)]
+
+
 def test_rows_that_do_not_fit():
     x = store_of("lists")
     f = Fields(x, tokens=Field("packed", length=64))
@@ -241,12 +272,15 @@ LOADERS = {
 }
 
 
+@pytest.mark.parametrize("source", ["store", "tokens"])
 @pytest.mark.parametrize("name", LOADERS)
-def test_loaders(name):
-    f = Fields(store_of("uint16"), tokens=Field("packed", length=64))
-    loader = LOADERS[name](f, BatchSampler(pack(), 5))
+def test_loaders(name, source, tmp_path):
+    x = store_of("uint16") if source == "store" else token_list(tmp_path)
+    f = Fields(x, tokens=Field("packed", length=64))
+    lengths = LENGTHS if source == "store" else x.lengths
+    loader = LOADERS[name](f, BatchSampler(pack(lengths), 5))
     read = np.concatenate([batch["tokens"][batch["tokens_documents"] >= 0].numpy() for batch in loader])
-    assert sorted(read) == sorted(np.concatenate(DOCUMENTS))
+    assert sorted(read) == sorted(np.concatenate(DOCUMENTS if source == "store" else list(x)))
 
 
 def test_a_loader_resumes():
