@@ -4,6 +4,7 @@ Times are CPU times, except the milliseconds to the first batch. The lengths are
 never stops is compared with the first batches of ranks that resume in it.
 """
 
+import copy
 import json
 import statistics
 import time
@@ -49,6 +50,8 @@ def mix_of(by, sizes, weights, lengths):
         parts = [(range(n), w, *([lengths[:n]] if by == "tokens" else [])) for n, w in zip(sizes, weights, strict=True)]
 
     def make(rank=0, world_size=1):
+        if by == "rows":  # as in a new process: a copy has no part of an epoch
+            parts[:] = [(copy.copy(packed), w) for packed, w in parts]
         unit = "tokens" if by == "tokens" else "records"
         return MixSampler(parts, unit, "all", seed=1, rank=rank, world_size=world_size)
 
