@@ -121,7 +121,7 @@ def _found(paths: Any) -> list[str]:
     if isinstance(paths, (str, bytes, os.PathLike)):
         stem = os.fsdecode(paths)
         if not os.path.exists(stem) and os.path.exists(f"{stem}.idx"):
-            return [os.path.abspath(f"{stem}.idx")]
+            return [os.path.abspath(f"{stem}.bin")]
     found = inputs.resolve(paths)
     for file in found:
         if file.path is None:
