@@ -94,7 +94,7 @@ class TokenList(Sequence):  # type: ignore[type-arg]
         @overload
         def __getitem__(self, index: SupportsIndex) -> Array: ...
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(index, slice):
             return TokenList(self._groups, self._sliced(*index.indices(len(self))))
         if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
