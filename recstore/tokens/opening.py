@@ -126,6 +126,8 @@ def _found(paths: Any) -> list[str]:
     for file in found:
         if file.path is None:
             raise TypeError(f"{file.name}: token files are mapped, so give paths of local files")
+        if file.packed is not None:
+            raise ValueError(f"{file.name}: a compressed file cannot be mapped; decompress it first")
     return [os.path.abspath(file.path) for file in found if file.path is not None]
 
 

@@ -8,6 +8,7 @@ from _collections_abc import Sequence
 import numpy as np
 
 from recstore.containers import base
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.tokens.indices import integers, positions
 from recstore.tokens.windows import Windows
 
@@ -122,8 +123,10 @@ class TokenList(Sequence):  # type: ignore[type-arg]
             for start, count in zip(starts.tolist(), counts.tolist()):
                 yield self._array(start, count)
 
+    @batch_method
     def __getitems__(self, indices: Any) -> list[Array]:
         """The documents at `indices`, as a DataLoader asks for them."""
+        refuse_batches(indices)
         starts, counts = self._spans(positions(indices, len(self)))
         return [self._array(start, count) for start, count in zip(starts.tolist(), counts.tolist())]
 

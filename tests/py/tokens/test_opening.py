@@ -4,6 +4,7 @@ import itertools
 import os
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -38,6 +39,8 @@ def test_paths_of_a_pair(tmp_path):
 def test_refused_arguments(tmp_path):
     np.arange(6, dtype=np.uint16).tofile(tmp_path / "raw")
     np.save(tmp_path / "x.npy", np.arange(6, dtype=np.int32))
+    os.link(tmp_path / "raw", tmp_path / "raw.gz")
+    os.mkfifo(tmp_path / "pipe")
     write_megatron(tmp_path / "m", DOCUMENTS)
     write_megatron(tmp_path / "wide", DOCUMENTS, "int32")
     with RecordDict({"a": [1]}) as d, RecordList([[1], ["a"]]) as x, RecordList([[1, 70000]]) as large:
@@ -48,6 +51,8 @@ def test_refused_arguments(tmp_path):
         ("missing", {}, FileNotFoundError),
         ("", {}, IsADirectoryError),
         ("raw", {}, ValueError),  # no dtype
+        ("raw.gz", {"dtype": "uint16"}, ValueError),
+        ("pipe", {"dtype": "uint16"}, TypeError),
         ("raw", {"dtype": "float32"}, ValueError),
         ("raw", {"dtype": ">u2"}, ValueError),
         ("raw", {"dtype": "uint16", "end": 65536}, ValueError),
@@ -177,5 +182,8 @@ def test_files_beyond_the_most_mapped_are_mapped_again(tmp_path):
         assert [a.tolist() for a in kept] == [a.tolist() for a in DOCUMENTS if len(a)]
         assert t[::-1].gather(np.arange(20)).tolist() == np.concatenate(DOCUMENTS[::-1]).tolist()
         del kept
-        list(t)
+        with ThreadPoolExecutor(4) as pool:  # threads that drop the files of one another
+            numbers = [np.random.default_rng(seed).integers(0, 20, 200) for seed in range(8)]
+            for found, chosen in zip(pool.map(t.gather, numbers), numbers):
+                assert found.tolist() == np.concatenate([DOCUMENTS[i] for i in chosen]).tolist()
         assert t._groups[0].files.n_mapped <= 4

@@ -33,6 +33,29 @@ def test_batches_of_a_data_loader(t, workers):
     assert [a.tolist() for batch in documents for a in batch] == TOKENS.reshape(20, 50).tolist()
 
 
+class Wrapped:
+    """Forwards every name but its own, as wrappers of datasets do."""
+
+    def __init__(self, dataset):
+        self.inner = dataset
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return int(self.inner[index][0])
+
+
+def test_a_wrapper_transforms_each_sample(t):
+    assert torch.cat(list(DataLoader(Wrapped(t.windows(10)), batch_size=50))).tolist() == TOKENS[::10].tolist()
+    assert torch.cat(list(DataLoader(Wrapped(t), batch_size=10))).tolist() == TOKENS[::50].tolist()
+    with pytest.raises(TypeError):
+        next(iter(DataLoader(t.windows(10), sampler=[[0, 1]], batch_size=2)))
+
+
 def test_epochs_of_a_sampler_and_a_loader(t):
     w = t.windows(10)
     sampler = ShuffleSampler(w, seed=1, rank=0, world_size=1)
