@@ -1,5 +1,5 @@
-"""A program: lists over the lines of a file where they are (`in_place=True`), against `wc -l`, and against a read by hand
-with os.pread and orjson. Compare the ratios, which are medians of alternating rounds.
+"""A program: lists over the lines of a file where they are (`in_place=True`), against `wc -l`, and against a read by
+hand with os.pread and orjson. Compare the ratios, which are medians of alternating rounds.
 
     python bench/in_place.py [LINES [TIMES]]
 
@@ -37,7 +37,7 @@ print(time.perf_counter() - begin)
 def write(path, count):
     """Records of text of very different lengths, as in a corpus."""
     draw = random.Random(1)
-    words = [f"word{i}" for i in range(1000)]
+    words = ["".join(draw.choices("etaoinshrdlu", k=draw.randrange(2, 10))) for _ in range(1000)]
     texts = [" ".join(draw.choices(words, k=int(draw.lognormvariate(3.5, 1)))) for _ in range(1000)]
     with open(path, "wb", 1 << 20) as file:
         for i in range(count):
@@ -93,7 +93,7 @@ def ranks(path):
     with recstore.shared(name, sources.jsonl(path, in_place=True)):
         command = [sys.executable, "-c", ATTACH, name, path]
         times = [float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(RANKS)]
-    recstore.unlink(name)
+    recstore.names.remove(name)
     return max(times) * 1000
 
 

@@ -198,16 +198,20 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
 
 /* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 >
  * -10^19. */
-enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
+enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18, HALF = FITS_SIGNED / 2 };
+
+static inline bool is_digit(uint8_t c) { return (uint8_t)(c - '0') <= 9; }
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
     size_t at = FITS_SIGNED, end;
     /* A longer run covers one of the positions FITS_SIGNED + 1 apart, so most bytes need not be read. */
     for (; at < n; at += FITS_SIGNED + 1) {
-        if ((uint8_t)(bytes[at] - '0') > 9) continue;
+        /* It also covers the byte HALF before or HALF after, so few numbers in a text need a closer look. */
+        const size_t after = at + HALF < n ? at + HALF : n - 1;
+        if (!(is_digit(bytes[at]) & (is_digit(bytes[at - HALF]) | is_digit(bytes[after])))) continue;
         size_t first = end = at;
-        while (first > 0 && (uint8_t)(bytes[first - 1] - '0') <= 9) first--;
-        while (end < n && (uint8_t)(bytes[end] - '0') <= 9) end++;
+        while (first > 0 && is_digit(bytes[first - 1])) first--;
+        while (end < n && is_digit(bytes[end])) end++;
         at = end;
         if (first > 0 && bytes[first - 1] == '.') continue;
         if (end - first > FITS_UNSIGNED) return true;
