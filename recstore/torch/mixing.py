@@ -38,6 +38,7 @@ __all__ = ["MixSampler"]
 
 _MARK = 1 << 16  # the items between two marks: 2 ms of draws from a dozen sources
 _MOST_MARKS, _LATEST_MARKS = 64, 16
+_MOST_EMPTY = 1 << 16  # the records without tokens that a source that begins again may have in a row
 _CHUNK = 64, 4096  # the least and the most lengths of a source that are looked up at once
 _SOURCES, _JITTER = 0x736F7572636573, 0x6A6974746572  # mixed into the seed, so that orders and draws are independent
 
@@ -111,6 +112,7 @@ class MixSampler(sampler_base.IndexSampler):
             column = mix_sources.lengths_of(x, lengths, n, number) if by == "tokens" else 1
             self._sources.append(mix_sources.Source(sampler, sampler is x, offset, column))
             offset += n
+        self._orders = [mix_sources.fingerprint(source) for source in self._sources]
         kinds = {isinstance(source.sampler, PackSampler) for source in self._sources}
         if len(kinds) == 2:
             raise TypeError("some sources are PackSamplers, others not: a mix has either rows or records")
@@ -276,7 +278,7 @@ class MixSampler(sampler_base.IndexSampler):
 
     def _identity(self) -> dict[str, Any]:
         own = {"by": self.by, "until": self._until, "sources": [source.sampler._length for source in self._sources]}
-        return {**super()._identity(), **own, "orders": [mix_sources.fingerprint(source) for source in self._sources]}
+        return {**super()._identity(), **own, "orders": self._orders}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         own = self._identity()
@@ -331,6 +333,7 @@ class _Draws:
         self._native = native.Mixing([native.mixed(native.permutation_seed(key, k)) for k in range(len(drawn))])
         for source, state in enumerate(zip(drawn, behind)):
             self._native.restore(source, *state, 0)
+        self._empty = [0] * len(drawn)  # the latest records of each source, if none of them has a token
         self._set_weights()
 
     def read(self, first: int, step: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
@@ -396,7 +399,15 @@ class _Draws:
         else:
             end = min(end, drawn + min(_CHUNK[0] + self._shares[source] * _MARK // native.MIXING_WHOLE, _CHUNK[1]))
             items = self._mix._numbered(source, self._epoch, numpy.arange(drawn, end))
-            self._native.limit(source, end, mix_sources.looked_up(lengths, items, source))
+            column = mix_sources.looked_up(lengths, items, source)
+            self._empty[source] = 0 if column.any() else self._empty[source] + len(column)
+            n = self._mix._sources[source].sampler._length
+            if self._end(source) == NEVER and self._empty[source] >= min(_MOST_EMPTY, n):
+                raise ValueError(
+                    f"source {source}: {self._empty[source]} records in a row have no tokens, so no number of draws "
+                    'reaches its share: leave it out, or mix by="records"'
+                )
+            self._native.limit(source, end, column)
 
 
 def _shares(weights: list[float]) -> list[int]:

@@ -414,3 +414,10 @@ def test_bad_lengths_name_the_record(length):
         list(MixSampler([(range(100), 1, lengths)], "tokens"))
     with pytest.raises(TypeError, match="lengths of source 0 must be integers"):
         list(MixSampler([(range(100), 1, lengths / 2)], "tokens"))
+
+
+def test_a_source_without_tokens():
+    sources = [(range(100), 1, np.zeros(100, int)), (range(100), 1, 5)]
+    with pytest.raises(ValueError, match="source 0: .* records in a row have no tokens"):
+        list(MixSampler(sources, "tokens", 1000))
+    assert sorted(MixSampler(sources, "tokens")) == list(range(200))
