@@ -116,6 +116,23 @@ def test_sources_of_lengths(source, most_groups, monkeypatch):
     assert sampler.state_dict() == pack().state_dict() and list(sampler) == list(pack())
 
 
+def test_processes_share_the_tokens_of_groups(monkeypatch, tmp_path):
+    monkeypatch.setattr(packing, "_MOST_GROUPS", 40)
+    monkeypatch.setattr(packing, "_KEEP", False)
+    path = tmp_path / "lengths.npy"
+    np.save(path, LENGTHS)
+    first, plain = pack(np.load(path, mmap_mode="r")), pack().state_dict()
+    assert first.state_dict() == plain != pack(np.load(path, mmap_mode="r")[1:]).state_dict()
+    monkeypatch.setattr(packing._Lengths, "_summed", lambda self: 1 / 0)  # another process has read the lengths
+    again = pack(np.load(path, mmap_mode="r"))
+    assert again.state_dict() == plain and list(again) == list(first)
+    monkeypatch.undo()
+    monkeypatch.setattr(packing, "_MOST_GROUPS", 40)
+    monkeypatch.setattr(packing, "_KEEP", False)
+    np.save(path, LENGTHS + 1)
+    assert pack(np.load(path, mmap_mode="r")).state_dict() == pack(LENGTHS + 1).state_dict()
+
+
 @pytest.mark.parametrize(
     "lengths, length, options, error, words",
     [
@@ -223,6 +240,7 @@ def token_list(folder, kind=np.uint16):
 @pytest.mark.parametrize("output", ["dict", "numpy"])
 def test_rows_of_a_token_list(output, most_groups, tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "_MOST_GROUPS", most_groups)
+    monkeypatch.setattr(packing, "_KEEP", False)
     t = token_list(tmp_path)
     x = recstore.RecordList({"tokens": np.array(tokens)} for tokens in t)
     sampler = pack(t.lengths, method="concat")
