@@ -21,6 +21,7 @@ import fields
 import forms
 import measures
 import memory_jobs
+import mixing
 import names
 import nodes
 import output
@@ -340,6 +341,7 @@ RUNS = {
         f"batches through a DataLoader with {torch_batches.WORKERS} workers, ns per sample",
     ),
     "samplers": one_table("samplers", samplers.measure, "the order of an epoch, computed as it goes"),
+    "mixing": one_table("mixing", mixing.measure, "the records of 12 sources, mixed by records, tokens and rows"),
     "scale": run_scale,
     "billion": run_billion,
     "nodes": nodes.run,

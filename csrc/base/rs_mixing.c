@@ -5,10 +5,12 @@ static inline int64_t next_length(const rs_mixing_source *source) {
     return source->lengths == NULL ? source->length : source->lengths[source->drawn - source->first];
 }
 
-/* Sets what the next item of a source takes off its priority: a random part of its length. */
+/* Sets what is taken off for the next item when sources are compared. */
 static inline void set_threshold(rs_mixing_source *source) {
     const uint64_t word = rs_alias_word(source->key, (uint64_t)source->drawn);
-    source->threshold = (int64_t)(word >> 34) * next_length(source); /* 30 bits of 64 */
+    const int64_t length = next_length(source);
+    const int64_t random = source->lengths == NULL || length < RS_MIXING_RANDOM ? length : RS_MIXING_RANDOM;
+    source->threshold = RS_MIXING_WHOLE / 2 * (length - random) + (int64_t)(word >> 34) * random; /* 30 bits of 64 */
     source->priority = source->behind - source->threshold;
 }
 

@@ -2,13 +2,18 @@
  * run that restores their state goes on as if it had not stopped. The results never change: all arithmetic is on
  * integers.
  *
- * Each draw takes the next item of the source that is furthest behind its share. A source that drew nothing of late
- * gains weight * length behind with each item of that length, drawn from any source; a draw from it takes off
- * RS_MIXING_WHOLE * length. Before sources are compared, a random part of the length of its next item is taken off each
- * one, or the order of equal items would repeat, and ranks that take turns would each see a few sources only. The word
- * is number `drawn` of the source's key (rs_alias_word).
+ * Each draw takes the next item of the source that is furthest behind its share. With each item, a source with a weight
+ * gets weight * length further behind, for the length of that item, and the source that it came from comes
+ * RS_MIXING_WHOLE * length forward. For each comparison, the middle of a source's next item counts, moved by a random
+ * amount. Without it the order would repeat, and ranks that take turns would each see a few sources only:
  *
- * A source stays within about two of its longest items of its share; tests/c/test_mixing.c has the bounds.
+ *     random   = length if all items of the source have one length, else min(length, RS_MIXING_RANDOM)
+ *     behind - (RS_MIXING_WHOLE * (length - random) / 2 + word div 2^34 * random)
+ *
+ * where word is rs_alias_word of the source's key and the number of the item. The first of equal sources is drawn.
+ *
+ * So over any run of draws each source stays within three items of its share, or, with lengths, within the longest item
+ * and two times RS_MIXING_RANDOM; tests/c/test_mixing.c tries both.
  *
  * Sources. The most underserved first is the method of Tijdeman (The Chairman Assignment Problem, Discrete Mathematics
  * 32, 1980) without its deadlines. */
@@ -16,7 +21,8 @@
 
 #include "base/rs_alias.h"
 
-#define RS_MIXING_WHOLE (INT64_C(1) << 30)    /* the sum of the weights of the sources that are drawn */
+#define RS_MIXING_WHOLE (INT64_C(1) << 30)            /* the sum of the weights of the sources that are drawn */
+#define RS_MIXING_RANDOM INT64_C(512)                 /* the most of an item's length that its place moves by */
 #define RS_MIXING_MAX_LENGTH ((INT64_C(1) << 31) - 1) /* of an item, so that no sum overflows */
 
 /* One source. The caller owns it and `lengths`, and sets all fields but the last two. */

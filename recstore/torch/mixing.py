@@ -38,6 +38,7 @@ __all__ = ["MixSampler"]
 
 _MARK = 1 << 16  # the items between two marks: 2 ms of draws from a dozen sources
 _MOST_MARKS, _LATEST_MARKS = 64, 16
+_MOST_EMPTY = 1 << 16  # the records without tokens that a source that begins again may have in a row
 _CHUNK = 64, 4096  # the least and the most lengths of a source that are looked up at once
 _SOURCES, _JITTER = 0x736F7572636573, 0x6A6974746572  # mixed into the seed, so that orders and draws are independent
 
@@ -46,11 +47,12 @@ class MixSampler(sampler_base.IndexSampler):
     """The records of several sources in fixed proportions, each source in a shuffled order of its own.
 
     Args:
-        sources: `(x, weight)` or `(x, weight, lengths)` for each source, or `(x, None)` with `weights`. `x` is
-            anything with ``len()``, such as a RecordList, or a ShuffleSampler or WeightedSampler, which brings its
-            order and its seed. Weights need not sum to 1.
+        sources: `(x, weight)` or `(x, weight, lengths)` for each source; the weight is None with `weights`. `x` is
+            anything with ``len()``, such as a RecordList, or a ShuffleSampler, WeightedSampler or PackSampler, which
+            brings its order. Weights need not sum to 1. The rows of PackSamplers mix only with rows.
         by: the unit of the proportions. "records", or "tokens": then `lengths` has the number of tokens of each record
-            of `x`, as a field (``x.field("n_tokens")``), an array, or one int; None: ``x.lengths``.
+            of `x`, as a field (``x.field("n_tokens")``), an array, or one int; without, ``x.lengths``. A row counts
+            in full.
         until: the end of an epoch. "all": all sources are exhausted, so each record comes once; the others share the
             draws of an exhausted one. "first": the first source is exhausted, to within two records. An int: that
             many records; an exhausted source begins again in a new order.
@@ -61,13 +63,14 @@ class MixSampler(sampler_base.IndexSampler):
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
 
     An index is a record of the concatenation: pass ``x + y`` to the loader. Proportions hold over any run of draws, not
-    only on average: a source stays within two records of its share, or by tokens within two of the longest records.
-    An epoch depends on the seed and its number alone, so give the whole run as one epoch, ``until=steps * batch``, to
-    read all records of a large source before one repeats.
+    only on average: each source stays within three records of its share, or by tokens within the longest record and
+    1,024 tokens. An epoch depends on the seed and its number alone, so give the whole run as one epoch,
+    ``until=steps * batch``, to read all records of a large source before one repeats.
 
-    All ranks compute all draws, 3 nanoseconds for each draw and source, and look up all lengths by tokens. Memory does
-    not depend on the records. The state has three ints for each source: under 1 kB for a dozen, 36 bytes for each more.
-    A run may resume on another number of ranks or workers, or with another batch size.
+    All ranks compute all draws, 3 nanoseconds for each draw and source, and look up all lengths. Memory does not depend
+    on the number of records. A state has under 1 kB for a dozen sources, 60 bytes for each further one, and 5 to 20
+    bytes a source for each change of weights; a run may resume on another number of ranks or workers, or with another
+    batch size.
 
     Raises TypeError for arguments of a wrong type, samplers that divide by ranks themselves, and other samplers. Raises
     ValueError for weights that are negative, not finite or all 0, for an empty source, and for lengths that are not
@@ -79,7 +82,6 @@ class MixSampler(sampler_base.IndexSampler):
     """
 
     _kind = "MixSampler"
-    _at_once = 1024  # fewer than of other samplers, because all ranks draw them
 
     @named_arguments
     def __init__(
@@ -110,12 +112,11 @@ class MixSampler(sampler_base.IndexSampler):
             column = mix_sources.lengths_of(x, lengths, n, number) if by == "tokens" else 1
             self._sources.append(mix_sources.Source(sampler, sampler is x, offset, column))
             offset += n
+        self._orders = [mix_sources.fingerprint(source) for source in self._sources]
         kinds = {isinstance(source.sampler, PackSampler) for source in self._sources}
         if len(kinds) == 2:
             raise TypeError("some sources are PackSamplers, others not: a mix has either rows or records")
         self._has_rows = kinds == {True}
-        if self._has_rows:
-            self._at_once = 1
         self._until: str | int = until if isinstance(until, str) else places.at_least(1, until, "until")
         start = [weight for _, weight, _ in given] if weights is None else weights
         self._weights = WeightChanges(start, len(given), self._until == "all", dir)
@@ -213,6 +214,11 @@ class MixSampler(sampler_base.IndexSampler):
             out = mix_sources.joined([out, self._items_of(live.epoch, *again)])
         return out
 
+    @property
+    def _at_once(self) -> int:  # type: ignore[override]
+        """The more ranks, the fewer items, because each rank draws those of all."""
+        return 1 if self._has_rows else min(max(_MARK // self.world_size, 1024), 4096)
+
     def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         as_int64(out)[:] = self._some(live, taken, len(out))
 
@@ -272,7 +278,7 @@ class MixSampler(sampler_base.IndexSampler):
 
     def _identity(self) -> dict[str, Any]:
         own = {"by": self.by, "until": self._until, "sources": [source.sampler._length for source in self._sources]}
-        return {**super()._identity(), **own, "orders": [mix_sources.fingerprint(source) for source in self._sources]}
+        return {**super()._identity(), **own, "orders": self._orders}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         own = self._identity()
@@ -327,6 +333,7 @@ class _Draws:
         self._native = native.Mixing([native.mixed(native.permutation_seed(key, k)) for k in range(len(drawn))])
         for source, state in enumerate(zip(drawn, behind)):
             self._native.restore(source, *state, 0)
+        self._empty = [0] * len(drawn)  # the latest records of each source, if none of them has a token
         self._set_weights()
 
     def read(self, first: int, step: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
@@ -392,7 +399,15 @@ class _Draws:
         else:
             end = min(end, drawn + min(_CHUNK[0] + self._shares[source] * _MARK // native.MIXING_WHOLE, _CHUNK[1]))
             items = self._mix._numbered(source, self._epoch, numpy.arange(drawn, end))
-            self._native.limit(source, end, mix_sources.looked_up(lengths, items, source))
+            column = mix_sources.looked_up(lengths, items, source)
+            self._empty[source] = 0 if column.any() else self._empty[source] + len(column)
+            n = self._mix._sources[source].sampler._length
+            if self._end(source) == NEVER and self._empty[source] >= min(_MOST_EMPTY, n):
+                raise ValueError(
+                    f"source {source}: {self._empty[source]} records in a row have no tokens, so no number of draws "
+                    'reaches its share: leave it out, or mix by="records"'
+                )
+            self._native.limit(source, end, column)
 
 
 def _shares(weights: list[float]) -> list[int]:

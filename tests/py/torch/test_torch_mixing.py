@@ -85,7 +85,7 @@ def test_every_window_of_tokens_has_the_proportions(kind):
     begins = np.flatnonzero(ends < len(totals))
     assert len(begins) > 1000
     parts = sums[ends[begins]] - sums[begins]
-    assert np.abs(parts - weights * parts.sum(axis=1, keepdims=True)).max() <= 1000 + 2 * 2000
+    assert np.abs(parts - weights * parts.sum(axis=1, keepdims=True)).max() <= 2000 + 2 * 512
 
 
 def test_ranks_see_all_sources():
@@ -414,3 +414,10 @@ def test_bad_lengths_name_the_record(length):
         list(MixSampler([(range(100), 1, lengths)], "tokens"))
     with pytest.raises(TypeError, match="lengths of source 0 must be integers"):
         list(MixSampler([(range(100), 1, lengths / 2)], "tokens"))
+
+
+def test_a_source_without_tokens():
+    sources = [(range(100), 1, np.zeros(100, int)), (range(100), 1, 5)]
+    with pytest.raises(ValueError, match="source 0: .* records in a row have no tokens"):
+        list(MixSampler(sources, "tokens", 1000))
+    assert sorted(MixSampler(sources, "tokens")) == list(range(200))
