@@ -173,6 +173,8 @@ class FieldProjection(Projection):
 
 class FileMaps:
     check_every_ns: int
+    most_mapped: int
+    n_mapped: int
     closed: bool
     paths: list[str]
     stamps: bytes

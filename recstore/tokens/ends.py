@@ -42,7 +42,9 @@ class SharedEnds:
     def store(self) -> RecordList[int]:
         """The number of tokens up to the end of each document."""
         if self.attached is None:
-            self.attached = shared(NAME, self.source, fingerprint=self.fingerprint, keep=self.keep, dir=self.dir)
+            self.attached = shared(
+                NAME, self.source, fingerprint=self.fingerprint, keep=self.keep, dir=self.dir, compression="fast"
+            )
         return self.attached
 
     def close(self) -> None:

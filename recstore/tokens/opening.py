@@ -121,11 +121,13 @@ def _found(paths: Any) -> list[str]:
     if isinstance(paths, (str, bytes, os.PathLike)):
         stem = os.fsdecode(paths)
         if not os.path.exists(stem) and os.path.exists(f"{stem}.idx"):
-            return [os.path.abspath(f"{stem}.idx")]
+            return [os.path.abspath(f"{stem}.bin")]
     found = inputs.resolve(paths)
     for file in found:
         if file.path is None:
             raise TypeError(f"{file.name}: token files are mapped, so give paths of local files")
+        if file.packed is not None:
+            raise ValueError(f"{file.name}: a compressed file cannot be mapped; decompress it first")
     return [os.path.abspath(file.path) for file in found if file.path is not None]
 
 

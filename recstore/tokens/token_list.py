@@ -8,6 +8,7 @@ from _collections_abc import Sequence
 import numpy as np
 
 from recstore.containers import base
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.tokens.indices import integers, positions
 from recstore.tokens.windows import Windows
 
@@ -94,7 +95,7 @@ class TokenList(Sequence):  # type: ignore[type-arg]
         @overload
         def __getitem__(self, index: SupportsIndex) -> Array: ...
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(index, slice):
             return TokenList(self._groups, self._sliced(*index.indices(len(self))))
         if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
@@ -122,8 +123,10 @@ class TokenList(Sequence):  # type: ignore[type-arg]
             for start, count in zip(starts.tolist(), counts.tolist()):
                 yield self._array(start, count)
 
+    @batch_method
     def __getitems__(self, indices: Any) -> list[Array]:
         """The documents at `indices`, as a DataLoader asks for them."""
+        refuse_batches(indices)
         starts, counts = self._spans(positions(indices, len(self)))
         return [self._array(start, count) for start, count in zip(starts.tolist(), counts.tolist())]
 

@@ -6,6 +6,7 @@ from _collections_abc import Sequence
 
 import numpy as np
 
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.tokens.indices import positions
 
 TYPE_CHECKING = False
@@ -20,17 +21,14 @@ class Windows(Sequence):  # type: ignore[type-arg]
     """The result of ``TokenList.windows``, which describes it. It is a dataset for a DataLoader and a Loader, pickles
     as its TokenList does, and is safe to read from several threads at once."""
 
-    __slots__ = "_tokens", "length", "_stride", "_drop_last", "_starts", "_ends", "_n"
+    __slots__ = "_tokens", "length", "_stride", "_starts", "_ends", "_n"
 
     def __init__(self, tokens: TokenList, length: int, stride: int, drop_last: bool) -> None:
-        self._tokens, self.length, self._stride, self._drop_last = tokens, length, stride, drop_last
+        self._tokens, self.length, self._stride = tokens, length, stride
         self._starts, counts = tokens._runs()
         self._ends = np.cumsum(counts)
         beyond = self._total - length
         self._n = 0 if beyond < 0 else beyond // stride + 1 + (not drop_last and beyond % stride > 0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Windows, (self._tokens, self.length, self._stride, self._drop_last)
 
     @property
     def _total(self) -> int:
@@ -56,8 +54,10 @@ class Windows(Sequence):  # type: ignore[type-arg]
         out.flags.writeable = False
         return out
 
+    @batch_method
     def __getitems__(self, indices: Any) -> Array:
         """The windows at `indices`, an array of shape (n, length)."""
+        refuse_batches(indices)
         chosen = positions(indices, self._n)
         return self._tokens._copied(*self._runs_of(chosen)).reshape(len(chosen), self.length)
 

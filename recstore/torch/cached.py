@@ -8,8 +8,8 @@ from typing import TypeVar
 from torch.utils.data import Dataset
 
 from recstore.caching import cache as caches
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.text import an
-from recstore.torch.batch_method import batch_method, refuse_batches
 
 __all__ = ["CachedDataset"]
 

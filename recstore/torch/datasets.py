@@ -8,10 +8,10 @@ from typing import TypeVar, overload
 from torch.utils.data import Dataset
 
 from recstore.containers import field_names
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.containers.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an
-from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.error_notes import add_note
 
 __all__ = ["RecordDataset"]

@@ -10,12 +10,12 @@ from typing import TypeVar, overload
 import numpy
 
 from recstore._core import native
+from recstore.containers.batch_method import batch_method, refuse_batches
 from recstore.containers.dicts import RecordDict, RecordKeys, RecordValues
 from recstore.containers.records import RecordList
 from recstore.text import an, counted
 from recstore.tokens.token_list import TokenList
 from recstore.torch import layouts, packed_rows, resolving
-from recstore.torch.batch_method import batch_method, refuse_batches
 from recstore.torch.batches import (
     ArrayBuffer,
     Batch,

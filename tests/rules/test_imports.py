@@ -43,7 +43,7 @@ TOP_MODULES = {
     "cli": "__main__",
 }
 # The modules of containers/ in their order: each may import only earlier ones.
-CONTAINERS = "base columns exports field_names views records opening dicts fields grouping node_sizes info"
+CONTAINERS = "batch_method base columns exports field_names views records opening dicts fields grouping node_sizes info"
 # The folders of remote/ in their order: each may import itself and earlier ones. The modules directly in remote/ are last.
 REMOTE = "places set cache engines"
 # {(module, later module): reason} of the imports inside functions that lead to a later room, to a later module of

@@ -27,34 +27,36 @@ cdef class MappedFile(Owner):
 
 cdef class FileMaps:
     """Files that are mapped when they are first read. Without leases, the file that was mapped first is dropped when
-    more than MOST_MAPPED are mapped. Safe from several threads.
+    more than ``most_mapped`` are. Safe from several threads.
 
-    `stamps` has three 64-bit integers for each of the `paths`: size, modification time in ns, inode. Tests set
-    ``check_every_ns``."""
+    `stamps` has three 64-bit integers for each of the `paths`: size, modification time in ns, inode."""
 
     cdef readonly list paths
     cdef readonly bytes stamps
-    cdef list encoded
     cdef list files
     cdef dict mapped  # the numbers of the mapped files, in the order of mapping
     cdef readonly bint closed
     cdef public uint64_t check_every_ns
+    cdef public Py_ssize_t most_mapped
     cdef uint64_t *checked_ns  # the times of the latest checks of the files
 
     def __cinit__(self, list paths not None, bytes stamps not None):
-        self.check_every_ns = CHECK_EVERY_NS
+        self.check_every_ns, self.most_mapped = CHECK_EVERY_NS, MOST_MAPPED
         self.checked_ns = <uint64_t *>PyMem_Calloc(len(paths) + 1, sizeof(uint64_t))
         if self.checked_ns == NULL:
             raise MemoryError
         if len(stamps) != 24 * len(paths):
             raise ValueError(f"{len(paths)} paths need {24 * len(paths)} bytes of stamps, not {len(stamps)}")
         self.paths, self.stamps = paths, stamps
-        self.encoded = [encode_path(path) for path in paths]
         self.files = [None] * len(paths)
         self.mapped = {}
 
     def __dealloc__(self):
         PyMem_Free(self.checked_ns)
+
+    @property
+    def n_mapped(self):
+        return len(self.mapped)
 
     def require_open(self):
         """Raises ClosedError after `close`."""
@@ -65,7 +67,8 @@ cdef class FileMaps:
         """Raises InputError if file i is not the file that was opened."""
         cdef rs_error err
         cdef const uint64_t *expected = <const uint64_t *>PyBytes_AS_STRING(self.stamps) + 3 * i
-        check_path(rs_os_stamp_of(self.encoded[i], found, &err), &err, self.paths[i])
+        path = encode_path(self.paths[i])
+        check_path(rs_os_stamp_of(path, found, &err), &err, self.paths[i])
         if found.size_bytes != expected[0] or found.modified_ns != expected[1] or found.inode != expected[2]:
             raise errors.InputError(
                 f"{self.paths[i]}: the file changed after it was opened; open it again when it is complete"
@@ -94,7 +97,7 @@ cdef class FileMaps:
             with cython.critical_section(self):
                 self.files[i] = file
                 self.mapped[i] = None
-                if len(self.mapped) > MOST_MAPPED:
+                if len(self.mapped) > self.most_mapped:
                     self.drop_oldest()
         return file
 
@@ -104,7 +107,8 @@ cdef class FileMaps:
         cdef rs_error err
         cdef int fd = -1
         path = self.paths[i]
-        check_path(rs_os_open_readonly(self.encoded[i], True, &fd, &err), &err, path)
+        encoded = encode_path(path)
+        check_path(rs_os_open_readonly(encoded, True, &fd, &err), &err, path)
         try:
             check_path(rs_os_identify(fd, &identity, &err), &err, path)
             if identity.inode != expected.inode or identity.size_bytes != expected.size_bytes:
@@ -117,11 +121,13 @@ cdef class FileMaps:
         return file
 
     cdef int drop_oldest(self) except -1:
-        for i in self.mapped:
+        """Drops files without arrays over them, down to 7/8 of the bound."""
+        for i in list(self.mapped):
+            if len(self.mapped) <= self.most_mapped - self.most_mapped // 8:
+                break
             if count_of(&(<MappedFile>self.files[i]).leases) == 0:
                 self.files[i] = None
                 del self.mapped[i]
-                return 0
         return 0
 
     def lease(self, Py_ssize_t i, uint64_t offset, uint64_t size):
