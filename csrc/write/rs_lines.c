@@ -96,8 +96,8 @@ rs_status rs_lines_describe(rs_lines *self, rs_slice extra, rs_error *err) {
     return rs_buffer_append_zeros(&self->tree, 8, err); /* the base of the int */
 }
 
-static rs_status write_block(rs_lines *self, rs_builder *builder, rs_buffer *places, rs_block *block, rs_error *err) {
-    const rs_slice parts = rs_slice_of(places->data, places->size_bytes), arrays = rs_slice_of(NULL, 0);
+static rs_status write_block(rs_lines *self, rs_builder *builder, rs_slice places, rs_block *block, rs_error *err) {
+    const rs_slice arrays = rs_slice_of(NULL, 0);
     rs_block_writer *out = &builder->out;
     if (!self->has_number) {
         RS_TRY(rs_block_encoding_append_tree(&out->encoding, self->tree.data, self->tree.size_bytes, &self->tree_number,
@@ -105,24 +105,31 @@ static rs_status write_block(rs_lines *self, rs_builder *builder, rs_buffer *pla
         self->has_number = true;
     }
     block->tree = self->tree_number;
-    block->heap_size_bytes = block->places_size_bytes = places->size_bytes;
-    RS_TRY(rs_block_encoding_write(out->writer, &parts, 1, &block->heap_off, &block->heap_crc, err));
+    block->heap_size_bytes = block->places_size_bytes = rs_slice_left(&places);
+    RS_TRY(rs_block_encoding_write(out->writer, &places, 1, &block->heap_off, &block->heap_crc, err));
     RS_TRY(rs_block_encoding_write(out->writer, &arrays, 1, &block->arrays_off, &block->arrays_crc, err));
     return rs_block_writer_add_entry(out, block, err);
 }
 
 rs_status rs_lines_append(rs_lines *self, rs_builder *builder, const uint64_t *begins, uint32_t n, rs_error *err) {
-    rs_block block = {.first_record = builder->n_records, .n_records = n};
     rs_buffer places = {0};
     uint8_t start[4];
-    RS_ASSERT(n > 0 && n <= RS_FMT_BLOCK_RECORDS);
-    RS_TRY(rs_builder_flush(builder, err));
     rs_store_u32(start, sizeof start);
     rs_status status = rs_buffer_append(&places, start, sizeof start, err);
     if (status == RS_OK) status = rs_rising_append(begins, n, &places, err);
-    if (status == RS_OK) status = write_block(self, builder, &places, &block, err);
+    if (status == RS_OK) {
+        status = rs_lines_append_heap(self, builder, rs_slice_of(places.data, places.size_bytes), n, err);
+    }
     rs_buffer_clear(&places);
-    if (status != RS_OK) return status;
+    return status;
+}
+
+rs_status rs_lines_append_heap(rs_lines *self, rs_builder *builder, rs_slice heap, uint32_t n, rs_error *err) {
+    rs_block block = {.n_records = n};
+    RS_ASSERT(n > 0 && n <= RS_FMT_BLOCK_RECORDS);
+    RS_TRY(rs_builder_flush(builder, err));
+    block.first_record = builder->n_records;
+    RS_TRY(write_block(self, builder, heap, &block, err));
     builder->n_records += n;
     builder->features_required |= RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_LINE;
     builder->scan.n_values += n;

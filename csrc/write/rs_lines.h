@@ -39,3 +39,6 @@ RS_NODISCARD rs_status rs_lines_describe(rs_lines *self, rs_slice extra, rs_erro
  * errors of rs_builder_flush. */
 RS_NODISCARD rs_status rs_lines_append(rs_lines *self, rs_builder *builder, const uint64_t *begins, uint32_t n,
                                        rs_error *err);
+/* As rs_lines_append, with the heap of a block of n lines that another store of the file has. */
+RS_NODISCARD rs_status rs_lines_append_heap(rs_lines *self, rs_builder *builder, rs_slice heap, uint32_t n,
+                                            rs_error *err);

@@ -160,6 +160,7 @@ cdef extern from "recstore.h" nogil:
         uint16_t index_bits
         uint64_t arrays_off
         uint64_t arrays_size_bytes
+        uint32_t heap_crc
     rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
                                 rs_error *err)
 
@@ -800,6 +801,7 @@ cdef extern from "recstore.h" nogil:
                          uint32_t most)
     rs_status rs_lines_describe(rs_lines *self, rs_slice extra, rs_error *err)
     rs_status rs_lines_append(rs_lines *self, rs_builder *builder, const uint64_t *begins, uint32_t n, rs_error *err)
+    rs_status rs_lines_append_heap(rs_lines *self, rs_builder *builder, rs_slice heap, uint32_t n, rs_error *err)
 
     rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends,
                                  size_t *consumed, rs_error *err)

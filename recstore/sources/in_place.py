@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import os
+from contextlib import suppress
 
 from recstore._core import native
-from recstore.errors import InputError
+from recstore.errors import Error, InputError
 from recstore.sources import encodings, inputs, line_values, reading
 from recstore.text import an
+from recstore.values import ext_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from typing_extensions import Unpack
+
+    from recstore._types import BuildOptions
     from recstore.sources.inputs import Input
+    from recstore.sources.line_values import Extra
 
 _BLOCK = 1 << 18  # bytes per read
 NONE, EMPTY, BLANK = range(3)  # the lines that are skipped, as LineFinder.begin takes them
@@ -32,6 +39,8 @@ def refuse(arguments: Mapping[str, Any], remedies: Mapping[str, str]) -> None:
 class InPlaceSource(reading.FileSource):
     """The places of the lines of files. `kind` and `arguments` are the format and its arguments, as in EXTRA."""
 
+    older: _Older | None = None
+
     def __init__(
         self, files: Sequence[Input], kind: str, arguments: tuple[Any, ...], skip: int, n_rows: int | None
     ) -> None:
@@ -41,6 +50,22 @@ class InPlaceSource(reading.FileSource):
         self.n_rows = reading.n_rows_of(n_rows)
         self.content = {"in_place": kind, "arguments": arguments, "skip": skip, "n_rows": self.n_rows}
         super().__init__(files)
+
+    def save(self, path: str | os.PathLike[str], **options: Unpack[BuildOptions]) -> None:
+        """As :meth:`Source.save`. If `path` has the index of an earlier call, files that are in it and at most grew are
+        read only from their old end on."""
+        segment = None
+        if self.n_rows is None and os.path.exists(path):
+            with suppress(Error):  # the file is not a store
+                segment = native.open_path(path)
+        if segment is None:
+            return super().save(path, **options)
+        again = copy.copy(self)
+        try:
+            again.older = _Older(segment)
+            super(InPlaceSource, again).save(path, **options)
+        finally:
+            segment.close()
 
     def split(self) -> None:
         """None: one process finds lines about as fast as memory is read."""
@@ -68,10 +93,13 @@ class InPlaceSource(reading.FileSource):
             mark = encodings.marked(start)
             if mark not in (None, "utf-8"):
                 raise InputError(f"{file.name}: the text is {mark}; in_place=True reads UTF-8: leave it out")
-            arguments = ("utf-8",) if mark is not None and self.kind == "text" else self.arguments
+            arguments = ("utf-8", *self.arguments[1:]) if mark and self.kind == "text" else self.arguments
             crc = line_values.tail_crc(opened.fileno(), size)
             at = len(codecs.BOM_UTF8) if mark else 0
             finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), self.skip, at)
+            if self.older is not None:
+                self.older.give(opened.fileno(), path, (self.kind, arguments), finder)
+                at = finder.at
             opened.seek(at)
             while at < size and finder.left > 0:
                 n = opened.readinto(view[: size - at])
@@ -95,6 +123,39 @@ class InPlaceSource(reading.FileSource):
 
     def _check(self) -> None:
         """A file that grew meanwhile is checked when it is read."""
+
+
+class _Older:
+    """The blocks of lines in an older index, by file."""
+
+    def __init__(self, segment: native.Segment) -> None:
+        self.segment = segment
+        self.blocks: dict[str, tuple[Extra, int, int]] = {}  # {path: (EXTRA, first block, end of its blocks)}
+        extras = [_extra_of(nodes) for nodes in self.segment.trees()]
+        for number, (_, _, tree, _, _) in enumerate(self.segment.blocks()):
+            extra = extras[tree]
+            if extra is None:
+                continue
+            known = self.blocks.get(extra[1])
+            first = known[1] if known is not None and known[0] == extra and known[2] == number else number
+            self.blocks[extra[1]] = extra, first, number + 1
+
+    def give(self, descriptor: int, path: str, form: tuple[str, tuple[Any, ...]], finder: native.LineFinder) -> None:
+        """Adds the lines of an open file that the older index has, if they are still there."""
+        if path not in self.blocks:
+            return
+        (kind, _, size, mtime, crc, arguments), begin, end = self.blocks[path]
+        if (kind, arguments) == form and line_values.changed(descriptor, size, mtime, crc) is None:
+            finder.take(self.segment, begin, end)
+
+
+def _extra_of(nodes: Sequence[Any]) -> Extra | None:
+    """The EXTRA of a tree whose blocks LineFinder has made, else None."""
+    kinds = [native.node_name(node[0]) for node in nodes]
+    if kinds != ["ext", "rising", "int"] or nodes[0][1] != ext_codes.LINE or any(nodes[2][6]):
+        return None
+    extra: Extra = native.load((nodes[0][6], b""))
+    return extra
 
 
 def _require_plain(file: Input) -> None:

@@ -70,7 +70,7 @@ def lines(
         if codec not in line_values.CODECS:
             raise ValueError(f"in_place=True reads UTF-8, ASCII and Latin-1, not {encoding}: leave it out")
         skip = in_place_files.EMPTY if empty == "skip" else in_place_files.NONE
-        return in_place_files.InPlaceSource(inputs.resolve(path), "text", (codec,), skip, n_rows)
+        return in_place_files.InPlaceSource(inputs.resolve(path), "text", (codec, empty), skip, n_rows)
     return LineSource(inputs.resolve(path), encoding, empty, where, n_rows)
 
 

@@ -16,7 +16,9 @@ from recstore.sources import json_values
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    Extra: TypeAlias = tuple[str, str, int, int, int, tuple[Any, ...]]
 
 CODECS = ("utf-8", "ascii", "iso8859-1")  # where the byte of a line end means nothing else
 TAIL = 4096  # bytes of crc
@@ -33,7 +35,7 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
     if type(extra) is not tuple or [type(part) for part in extra] != [str, str, int, int, int, tuple]:
         raise CorruptError("a line without the description of its file")
     kind, path, size, mtime, crc, arguments = extra
-    known = kind == "json" and not arguments or kind == "text" and len(arguments) == 1 and arguments[0] in CODECS
+    known = kind == "json" and not arguments or kind == "text" and len(arguments) == 2 and arguments[0] in CODECS
     if not (known and size > 0 and path.startswith("/")):
         raise CorruptError(f"a line of a file {path!r:.80} of an unknown format")
     if checking:

@@ -73,7 +73,7 @@ def test_lines():
     """Their files do not exist, so the package only checks them."""
     path = HERE / "v1-lines.rec"
     json = "json", "/golden/lines.jsonl", 60, 1_700_000_000_000_000_000, 0x12345678, ()
-    text = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii",)
+    text = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii", "keep")
     records = [Ext(31, json, at) for at in (3, 17, 25, 29)] + [Ext(31, text, at) for at in (0, 4, 5)]
     assert reader.check(path.read_bytes()) == records
     with recstore.open(path, verify="full") as x, pytest.raises(FileNotFoundError, match="restore it"):

@@ -76,6 +76,30 @@ cdef class LineFinder:
         self.left -= self.n
         self.n = 0
 
+    def take(self, Segment segment not None, begin, end):
+        """Adds blocks `begin` to `end` - 1 of another store of the file, except the last: its lines are found again,
+        because the last of them may have been cut. Called after `begin`."""
+        cdef rs_store *store = segment.numbered(0)
+        cdef const rs_block *block
+        cdef rs_slice heap
+        cdef rs_error err
+        cdef uint64_t number
+        segment.enter()
+        try:
+            for number in range(begin, end):
+                block = segment.know_block(store, number)
+                if number + 1 == end:
+                    break
+                heap = rs_slice_of(segment.seg.data + block.heap_off, block.heap_size_bytes)
+                if rs_crc32c(0, heap.ptr, block.heap_size_bytes) != block.heap_crc:
+                    raise errors.CorruptError(f"block {number} of the older index does not match its checksum: "
+                                              "delete it, so that all lines are found again")
+                check(rs_lines_append_heap(&self.lines, &self.builder.builder, heap, block.n_records, &err), &err)
+                self.left -= block.n_records
+            self.lines.at = self.lines.begin = StoreReader.apart(store).get(block.first_record)
+        finally:
+            segment.leave()
+
     def lone_return(self, buffer, size_t size):
         """The offset of the byte after a carriage return that no newline follows, in the next `size` bytes; -1 if there
         is none. Called before `add`."""

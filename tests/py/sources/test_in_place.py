@@ -169,6 +169,30 @@ def test_other_files_have_other_fingerprints(lines):
     assert len(prints) == 4
 
 
+def test_an_index_that_grows_with_its_files(lines, tmp_path):
+    def write(path, text, at=None):
+        with path.open("r+" if at is not None else "a") as file:
+            file.seek(*(0, 2) if at is None else (at,))
+            file.write(text)
+
+    a, b, c = lines(range(150_000), "a"), lines(["x"], "b", end=""), lines([3], "c")
+    index = tmp_path / "index.rec"
+    index.write_text("not a store")
+    sources.jsonl([a, b], in_place=True).save(index)
+    write(a, "-1\n-2")
+    write(b, "\n[7]\n")
+    write(a, " 1\n2  ", at=1)  # only a search from the beginning sees it
+    with recstore.open(index) as x:
+        assert len(x) == 150_001 and x[-1] == "x"
+        sources.jsonl([c, a, b], in_place=True).save(index)
+        with recstore.open(index, verify="full") as y:
+            assert len(y) == 150_005 and y[10:].to_list() == [*range(9, 150_000), -1, -2, "x", [7]]
+    b.write_text("[8]\n[9]\n")
+    sources.jsonl([a, b], in_place=True).save(index)
+    with recstore.open(index) as z:
+        assert z[-3:].to_list() == [-2, [8], [9]]
+
+
 # ---- Files that change ----
 
 
@@ -291,7 +315,7 @@ def test_decoders(lines, monkeypatch, decoder):
             x[3]
 
 
-@pytest.mark.parametrize("extra", [None, ("json", "/a", 1, 0, 0), ("xml", "/a", 1, 0, 0, ()), ("text", "/a", 1, 0, 0, ("rot13",)), ("json", "a", 1, 0, 0, ())])  # fmt: skip
+@pytest.mark.parametrize("extra", [None, ("json", "/a", 1, 0, 0), ("xml", "/a", 1, 0, 0, ()), ("text", "/a", 1, 0, 0, ("rot13", "keep")), ("json", "a", 1, 0, 0, ())])  # fmt: skip
 def test_bytes_that_lie(extra):
     with pytest.raises(CorruptError):
         line_values.maker(extra)
