@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recstore._types import Path
     from recstore.torch.packed_rows import Row
 
     Mark: TypeAlias = tuple[int, list[int], list[int]]
@@ -91,7 +92,7 @@ class MixSampler(sampler_base.IndexSampler):
         until: Literal["all", "first"] | SupportsIndex = "all",
         *,
         weights: Callable[[int], Sequence[float]] | None = None,
-        dir: str | None = None,
+        dir: Path | None = None,
         seed: SupportsIndex = 0,
         rank: SupportsIndex | None = None,
         world_size: SupportsIndex | None = None,
@@ -274,11 +275,16 @@ class MixSampler(sampler_base.IndexSampler):
                 mark = _mark_before(live.marks, position)
                 if mark[0] < position:
                     mark = _Draws(self, live.epoch, live.marks, position).run_to(position)
-        return {**state, "drawn": mark[1], "behind": mark[2], **self._weights.state(state["epoch"], mark[0])}
+        return {
+            **state,
+            "drawn": list(mark[1]),
+            "behind": list(mark[2]),
+            **self._weights.state(state["epoch"], mark[0]),
+        }
 
     def _identity(self) -> dict[str, Any]:
         own = {"by": self.by, "until": self._until, "sources": [source.sampler._length for source in self._sources]}
-        return {**super()._identity(), **own, "orders": self._orders}
+        return {**super()._identity(), **own, "orders": list(self._orders)}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         own = self._identity()
@@ -297,7 +303,7 @@ class MixSampler(sampler_base.IndexSampler):
         if not (_are_ints(drawn, len(self._sources)) and _are_ints(behind, len(self._sources))):
             raise ValueError(f"the state does not say how many records of each source are drawn: {drawn!r:.60}")
         position = sum(drawn)
-        mark: Mark = position, drawn, behind
+        mark: Mark = position, list(drawn), list(behind)
         self._check_mark(mark, consumed)
         self._weights.load(state, epoch, position)
         self._mark = mark
