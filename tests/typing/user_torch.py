@@ -21,6 +21,7 @@ from recstore.torch import (
     Fields,
     GroupSampler,
     Headroom,
+    Items,
     LengthBatchSampler,
     Loader,
     MixSampler,
@@ -28,6 +29,7 @@ from recstore.torch import (
     RecordDataset,
     ShardSampler,
     ShuffleSampler,
+    Steps,
     WeightedSampler,
     headroom,
 )
@@ -155,3 +157,10 @@ assert_type(Ragged(order, order).rows(), list[Any])
 Fields([1, 2], "label")  # type: ignore[call-overload]
 Fields(train, label=3)  # type: ignore[call-overload]
 Field("paded")  # type: ignore[arg-type]
+
+run = Steps(Loader(Fields(samples, "label"), batch_size=2, shuffle=True), steps=10)
+for batch_of_run in run:
+    assert_type(batch_of_run, dict[str, Any])
+Steps(DataLoader(Images(train)))  # type: ignore[arg-type]
+assert_type(Items(ShuffleSampler(5), epochs=2)[3], int)
+Items([1, 2])  # type: ignore[arg-type]
