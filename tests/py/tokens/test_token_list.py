@@ -10,12 +10,12 @@ import recstore
 from recstore import RecordList
 from recstore.errors import BusyError, ClosedError, InputError
 
-DOCUMENTS = documents_of(240)
+DOCUMENTS = documents_of(60)
 ENDED = [np.append(document, np.uint16(0)) for document in DOCUMENTS]
 
 
 def thirds(documents):
-    return [documents[i : i + 80] for i in (0, 80, 160)]
+    return [documents[i : i + 20] for i in (0, 20, 40)]
 
 
 def opened(kind, folder):
@@ -155,7 +155,7 @@ def test_a_document_is_mapped_and_not_copied(tmp_path):
 def test_wrong_indices(tmp_path):
     t, _ = opened("megatron", tmp_path)
     w = t.windows(4)
-    for index in (240, -241, [0, 240], [True]):
+    for index in (60, -61, [0, 60], [True]):
         with pytest.raises(IndexError):
             t[index]
         with pytest.raises(IndexError):
