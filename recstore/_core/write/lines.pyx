@@ -77,7 +77,7 @@ cdef class LineFinder:
         self.n = 0
 
     def take(self, Segment segment not None, begin, end):
-        """Adds the blocks `begin` to `end` - 1 of another store of the file, except the last: its lines are found again,
+        """Adds blocks `begin` to `end` - 1 of another store of the file, except the last: its lines are found again,
         because the last of them may have been cut. Called after `begin`."""
         cdef rs_store *store = segment.numbered(0)
         cdef const rs_block *block
