@@ -86,6 +86,12 @@ def opened(folder, **options):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+def pairs(folder, files, documents):
+    """The row of a fresh process that opens pairs of Megatron."""
+    write_pairs(folder, files, documents)
+    return [{"pairs": files, **opened(folder)}]
+
+
 def flat(folder, files, documents):
     """Rows of the first start, which finds the ends, and of the second."""
     write_flat(folder, files, documents)
@@ -170,7 +176,7 @@ def main():
     options = parser.parse_args()
     rows = []
     for name, measure in (
-        ("pairs", lambda f: [{"pairs": options.files, **pairs(f, options)}]),
+        ("pairs", lambda f: pairs(f, options.files, options.documents)),
         ("flat", lambda f: flat(f, options.files, options.flat)),
         ("batches", batches),
     ):
@@ -182,12 +188,6 @@ def main():
             shutil.rmtree(folder)
     for row in rows:
         print(json.dumps(row))
-
-
-def pairs(folder, options):
-    """The row of a fresh process that opens pairs of Megatron."""
-    write_pairs(folder, options.files, options.documents)
-    return opened(folder)
 
 
 if __name__ == "__main__":

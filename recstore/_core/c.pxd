@@ -76,14 +76,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
 
     uint32_t rs_crc32c(uint32_t crc, const void *bytes, size_t size)
-    uint64_t RS_PERMUTE_MAX
-    ctypedef struct rs_permutation:
-        uint64_t n
-    void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
-    uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
-    void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out)
-    uint64_t rs_mix64(uint64_t z)
-    uint64_t rs_permutation_seed(uint64_t seed, uint64_t number)
 
     bint rs_tag_is_small(uint8_t tag)
 

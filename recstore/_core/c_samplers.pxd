@@ -1,9 +1,18 @@
-# The functions and types of the C core that draw and pack records, as in c.pxd.
+# The functions and types of the C core that order, draw and pack records, as in c.pxd.
 from libc.stdint cimport int64_t, uint64_t
 
 from recstore._core.c cimport rs_error, rs_status
 
 cdef extern from "recstore.h" nogil:
+    uint64_t RS_PERMUTE_MAX
+    ctypedef struct rs_permutation:
+        uint64_t n
+    void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
+    uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
+    void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out)
+    uint64_t rs_mix64(uint64_t z)
+    uint64_t rs_permutation_seed(uint64_t seed, uint64_t number)
+
     ctypedef struct rs_alias:
         uint64_t n
         uint64_t *thresholds

@@ -145,7 +145,7 @@ class _Older:
         if path not in self.blocks:
             return
         (kind, _, size, mtime, crc, arguments), begin, end = self.blocks[path]
-        if (kind, arguments) == form and line_values.changed(descriptor, size, mtime, crc) is None:
+        if (kind, arguments) == form and line_values.difference(descriptor, size, mtime, crc) is None:
             finder.take(self.segment, begin, end)
 
 

@@ -57,7 +57,7 @@ def jsonl(
         n_rows: the most records to store.
         in_place: whether to store only where the lines begin, about 2 bytes a line, and to read and decode a line on
             each access. The files must stay where they are: a file that was cut or replaced is an InputError when it
-            is next opened, lines appended to it are not seen. They are regular files in UTF-8 that are not compressed.
+            is next opened; lines appended to it are not seen. They are regular files in UTF-8 that are not compressed.
             `errors`, `columns` and `where` are refused, and a line that is not JSON is an InputError when it is read.
 
     Raises OSError for a file that cannot be read. A build raises InputError for a bad line, with its number, and for a

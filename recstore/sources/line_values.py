@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Extra: TypeAlias = tuple[str, str, int, int, int, tuple[Any, ...]]
 
 CODECS = ("utf-8", "ascii", "iso8859-1")  # where the byte of a line end means nothing else
-TAIL = 4096  # bytes of crc
+_TAIL = 4096  # bytes of crc
 _MOST_OPEN = 128  # files; processes may often have 256 or 1,024 descriptors
 _LINES_COUNTED = 1 << 28  # bytes before a bad line in which an error counts the lines
 _REMEDY = "make the list of its lines again"
@@ -64,7 +64,7 @@ def _opened(file: native.TextFile) -> int:
             f"{file.path}: {error.strerror}: restore this file with lines of the list, or {_REMEDY}"
         ) from None
     try:
-        change = changed(descriptor, file.size, *file.stamp)
+        change = difference(descriptor, file.size, *file.stamp)
         if change is not None:
             raise InputError(f"{file.path}: {change}; {_REMEDY}")
     except BaseException:
@@ -83,7 +83,7 @@ def _opened(file: native.TextFile) -> int:
     return descriptor
 
 
-def changed(descriptor: int, size: int, mtime: int, crc: int) -> str | None:
+def difference(descriptor: int, size: int, mtime: int, crc: int) -> str | None:
     """How an open file differs from the file in which lines were found; None if the lines are still there."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
@@ -99,7 +99,7 @@ def changed(descriptor: int, size: int, mtime: int, crc: int) -> str | None:
 
 def tail_crc(descriptor: int, size: int) -> int:
     """The crc of the last bytes of a file of `size` bytes."""
-    start = max(0, size - TAIL)
+    start = max(0, size - _TAIL)
     return native.crc_of(os.pread(descriptor, size - start, start))
 
 
@@ -112,7 +112,7 @@ def _refused(file: native.TextFile, begin: int, line: bytes, error: Exception) -
     except json_values.NOT_JSON as why:
         reason = json_values.reason(line, why)
     descriptor = file.descriptor_number()
-    change = changed(descriptor, file.size, *file.stamp)
+    change = difference(descriptor, file.size, *file.stamp)
     if change is not None:
         raise InputError(f"{file.path}: {change}; {_REMEDY}") from None
     place = f"byte {begin:,}"

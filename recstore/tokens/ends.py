@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recstore.containers.records import RecordList
     from recstore.tokens.token_files import Int64s
 
-NAME = "open_tokens"
 _BLOCK = 1 << 22  # tokens
 _DOCUMENTS = 1 << 16
 
@@ -34,18 +33,17 @@ class SharedEnds:
         parts = what.encode(), files.stamps, *map(_encoded, files.paths)
         self.fingerprint = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
         self.source, self.keep, self.dir = _Unchanged(source, files), keep, dir
-        self.attached: RecordList[int] | None = None
+        self._store: RecordList[int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "attached": None}
+        return {**self.__dict__, "_store": None}
 
     def store(self) -> RecordList[int]:
         """The number of tokens up to the end of each document."""
-        if self.attached is None:
-            self.attached = shared(
-                NAME, self.source, fingerprint=self.fingerprint, keep=self.keep, dir=self.dir, compression="fast"
-            )
-        return self.attached
+        if self._store is None:
+            options: dict[str, Any] = {"keep": self.keep, "dir": self.dir, "compression": "fast"}
+            self._store = shared("open_tokens", self.source, fingerprint=self.fingerprint, **options)
+        return self._store
 
     def close(self) -> None:
         """Later calls of `store` give the closed store."""
@@ -56,10 +54,10 @@ class _Unchanged(Source[int]):
     """The records of a source, if its files are still the files that were opened."""
 
     def __init__(self, source: Source[int], files: FileMaps) -> None:
-        self.source, self.opened, self.files = source, files, files.paths
+        self.source, self.maps, self.files = source, files, files.paths
 
     def append_to(self, builder: Any) -> None:
-        self.opened.check_all()
+        self.maps.check_all()
         self.source.append_to(builder)
 
 
@@ -86,9 +84,8 @@ class EndTokens(Source[int]):
             file.seek(offset)
             while base < limit:
                 # Read and not mapped, so that a file that shrinks is an error.
-                block = np.empty(min(_BLOCK, limit - base), self.dtype)
-                size = _read_into(file, block.view(np.uint8).data)
-                if size < block.nbytes:
+                block = np.fromfile(file, self.dtype, min(_BLOCK, limit - base))
+                if len(block) < min(_BLOCK, limit - base):
                     raise InputError(f"{path}: the file became shorter while it was read; read it when it is complete")
                 ends = (np.flatnonzero(block == self.end) + (base + 1)).tolist()
                 yield from ends
@@ -96,16 +93,6 @@ class EndTokens(Source[int]):
                 base += len(block)
         if last < limit:
             yield limit
-
-
-def _read_into(file: Any, buffer: memoryview) -> int:
-    size = 0
-    while size < len(buffer):
-        n = file.readinto(buffer[size:])
-        if not n:
-            break
-        size += n
-    return size
 
 
 class RecordEnds(Source[int]):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from recstore._core import native
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -14,16 +16,8 @@ if TYPE_CHECKING:
 def positions(indices: Any, n: int) -> Int64s:
     """Indices of a sequence of n items as int64 positions from 0 on; a mask of n bools gives the positions of True.
     Raises IndexError, TypeError."""
-    array = np.asarray(indices)
-    if array.dtype == np.bool_ and array.ndim == 1:
-        if len(array) != n:
-            raise IndexError(f"a mask of {len(array)} bools for {n} items")
-        return np.flatnonzero(array)
-    out = integers(array, "indices")
-    if len(out) and (out.min() < -n or out.max() >= n):
-        wrong = out[(out < -n) | (out >= n)][0]
-        raise IndexError(f"index {wrong} is out of range for {n} items")
-    return np.where(out < 0, out + n, out)
+    out: Int64s = np.asarray(memoryview(native.positions(indices, n, method="TokenList")))
+    return out
 
 
 def integers(values: Any, what: str) -> Int64s:

@@ -15,7 +15,7 @@ from recstore.sources import inputs
 from recstore.text import an
 from recstore.tokens.ends import EndTokens, RecordEnds, SharedEnds
 from recstore.tokens.token_files import (
-    DividedFiles,
+    EndTokenFiles,
     MegatronFiles,
     RecordFiles,
     TokenFiles,
@@ -69,14 +69,14 @@ def open_tokens(
         field: the field of the documents, if the records of a store are dicts.
         keep, dir: how long and where the ends of documents are kept, as in :func:`recstore.shared`.
 
-    The ends of flat files and of stores take 2 to 3 bytes a document. The first process of the machine reads all files
+    The ends of flat files and of stores take 1 to 3 bytes a document. The first process of the machine reads all files
     to find them; others attach, and so does the next start within `keep` of the last use. ``recstore rm open_tokens``
     removes them.
 
     Raises FileNotFoundError; InputError for a damaged file, or an index that does not fit its ``.bin``; ValueError for
     several formats or dtypes, or an argument that the format does not have; TypeError.
     """
-    files = _resolved(paths)
+    files = _absolute_paths(paths)
     kinds = {_kind(path): path for path in files}
     if len(kinds) > 1:
         (a, first), (b, second) = list(kinds.items())[:2]
@@ -103,9 +103,9 @@ _FLAT = "a flat file"
 # ---- Paths ----
 
 
-def _resolved(paths: Any) -> list[str]:
+def _absolute_paths(paths: Any) -> list[str]:
     """The absolute paths of the files, with the ``.bin`` for each pair of Megatron."""
-    found = _found(paths)
+    found = _paths_in(paths)
     both = set(found)  # a pattern finds both files of a pair
     stems = [(path, path.removesuffix(".idx")) for path in found]
     return [
@@ -113,11 +113,11 @@ def _resolved(paths: Any) -> list[str]:
     ]
 
 
-def _found(paths: Any) -> list[str]:
+def _paths_in(paths: Any) -> list[str]:
     if isinstance(paths, (list, tuple)):
         if not paths:
             raise ValueError("the list of files is empty; give at least one path")
-        return [path for item in paths for path in _found(item)]
+        return [path for item in paths for path in _paths_in(item)]
     if isinstance(paths, (str, bytes, os.PathLike)):
         stem = os.fsdecode(paths)
         if not os.path.exists(stem) and os.path.exists(f"{stem}.idx"):
@@ -234,7 +234,7 @@ def _flat(paths: list[str], named: np.dtype[Any] | None, end: int | None, keep: 
         raise ValueError(f"end={end} is not a token of {dtype}")
     source = EndTokens(paths, dtype, starts, token_ends, end)
     ends = SharedEnds(source, files, f"end {end} {dtype}", keep, dir)
-    return DividedFiles(files, dtype, starts, token_ends, ends)
+    return EndTokenFiles(files, dtype, starts, token_ends, ends)
 
 
 def _read_flat(path: str, size: int, named: np.dtype[Any] | None) -> tuple[np.dtype[Any], int, int]:

@@ -99,7 +99,7 @@ class MegatronFiles(TokenFiles):
         self.indexes.close()
 
 
-class DividedFiles(TokenFiles):
+class EndTokenFiles(TokenFiles):
     """Flat files whose documents end with an end token. `ends` has the number of tokens up to the end of each
     document."""
 

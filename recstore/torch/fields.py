@@ -270,8 +270,8 @@ class Fields(Dataset[T]):
             return [[buffer.tensor(*part) for part in read]]
         rows = None
         if packed_rows.are_rows(positions):
-            positions, *given = packed_rows.parts_of(positions)
-            rows = given[0], given[1], given[2]
+            of_rows = packed_rows.parts_of(positions)
+            positions, rows = of_rows.documents, of_rows[1:]
         tensor, records = buffer.tensor, self.records
         if native.in_place(records):  # no column can be read from lines of files, so the batch becomes a store
             numbers = memoryview(positions)

@@ -63,12 +63,12 @@ class Items(Generic[T]):
         chunk = epoch, position // _CHUNK
         with self._lock:
             if chunk not in self._chunks:
-                self._chunks[chunk] = self._made(*chunk)
+                self._chunks[chunk] = self._items_of(*chunk)
                 if len(self._chunks) > _MOST_CHUNKS:
                     del self._chunks[next(iter(self._chunks))]
             return self._chunks[chunk][position % _CHUNK]
 
-    def _made(self, epoch: int, chunk: int) -> list[T]:
+    def _items_of(self, epoch: int, chunk: int) -> list[T]:
         if self._live is None or self._live.epoch != epoch:
             self.sampler.set_epoch(epoch)
             self._live = self.sampler._begin()

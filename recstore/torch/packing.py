@@ -183,10 +183,6 @@ class PackSampler(sampler_base.ItemSampler[Row]):
 
     # ---- Rows ----
 
-    def _epoch_length(self, epoch: int) -> int:
-        """The number of rows of an epoch, over all ranks."""
-        return self._length
-
     def _items(self, epoch: int, first: int, n: int) -> list[Row]:
         """The `n` rows of an epoch from position `first` on, before ranks divide them."""
         return [self._row(epoch, position) for position in range(first, first + n)]
@@ -245,14 +241,14 @@ class _Lengths:
         self.n_stretches = -(-self.n_groups // self.per_stretch)
         identity = _identity(lengths) if self.group > 1 else None
         if identity is None:
-            self._sums = self._summed()
+            self._sums = self._sums_of_groups()
         else:
             fingerprint = f"{identity} {self.group}"
             options: dict[str, Any] = {"keep": _KEEP, "compression": "none", "arrays": "view"}
-            self._sums = shared("pack_lengths", self._summed, fingerprint=fingerprint, **options)
+            self._sums = shared("pack_lengths", self._sums_of_groups, fingerprint=fingerprint, **options)
         self.tokens, self.checksum = self._sums[0]
 
-    def _summed(self) -> Sequence[Any]:
+    def _sums_of_groups(self) -> Sequence[Any]:
         """`[(tokens of all documents, checksum), tokens of each group]`, the latter None for groups of one document.
         Checks all lengths."""
         tokens = checksum = 0

@@ -289,7 +289,7 @@ def own_state(state: dict[str, Any]) -> dict[str, Any]:
 
 
 class ItemSampler(EpochSampler[T]):
-    """An EpochSampler whose items BatchSampler can join to batches."""
+    """An EpochSampler whose items BatchSampler can join into batches."""
 
     _at_once = 1  # the items that BatchSampler makes at once, if batches have fewer
 

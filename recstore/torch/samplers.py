@@ -221,9 +221,9 @@ class BatchSampler(_TorchBatchSampler):
 
     def __iter__(self) -> Iterator[NDArray[np.int64]]:  # type: ignore[override]  # arrays in place of lists
         """The batches of this rank. The epoch is fixed when the first batch is drawn."""
-        return self._made_batches() if isinstance(self.sampler, sampler_base.ItemSampler) else self._read_batches()
+        return self._batches_of_items() if isinstance(self.sampler, sampler_base.ItemSampler) else self._read_batches()
 
-    def _made_batches(self) -> Iterator[Any]:
+    def _batches_of_items(self) -> Iterator[Any]:
         sampler, size = self.sampler, self.batch_size
         live = sampler._begin()
         total = self._in_batches(live.count)

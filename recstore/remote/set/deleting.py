@@ -90,12 +90,8 @@ def delete(
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"delete takes a list of keys, not {an(type(keys).__name__)}: write [{keys!r:.40}]")
     wanted, records, files = set(keys), 0, 0
-    building = dict(compression=compression, arrays=arrays, threads=threads, dir=dir)
-    change = Rewriting(url, options, building, progress)
-    if change.is_mapping != (field is None):
-        kind = "mapping, which has no field: leave out field=" if change.is_mapping else "list: give field="
-        raise TypeError(f"{change.storage.url} is a {kind}")
-    with closing(_by_key(change, wanted) if field is None else _by_field(change, wanted, field)) as found:
+    change = Rewriting(url, options, dict(compression=compression, arrays=arrays, threads=threads, dir=dir), progress)
+    with closing(_matches(change, wanted, field)) as found:
         for shard, segment, keep in found:
             records, files = records + keep.count(0), files + (0 in keep)
             if 0 in keep and not dry_run:
@@ -115,6 +111,14 @@ def _rewrite(change: Rewriting, shard: Shard, segment: native.Segment, keep: byt
 
 
 # Both search functions yield a shard file, its Segment, and a byte for each record: 0 to delete it, else 1.
+
+
+def _matches(change: Rewriting, wanted: set[Any], field: FieldName | None) -> _Found:
+    """The records of `_by_key` for a mapping, of `_by_field` for a list. Raises TypeError for a wrong `field`."""
+    if change.is_mapping != (field is None):
+        kind = "mapping, which has no field: leave out field=" if change.is_mapping else "list: give field="
+        raise TypeError(f"{change.storage.url} is a {kind}")
+    return _by_key(change, wanted) if field is None else _by_field(change, wanted, field)
 
 
 def _by_key(change: Rewriting, wanted: set[Any]) -> _Found:

@@ -123,7 +123,7 @@ def test_processes_share_the_tokens_of_groups(monkeypatch, tmp_path):
     np.save(path, LENGTHS)
     first, plain = pack(np.load(path, mmap_mode="r")), pack().state_dict()
     assert first.state_dict() == plain != pack(np.load(path, mmap_mode="r")[1:]).state_dict()
-    monkeypatch.setattr(packing._Lengths, "_summed", lambda self: 1 / 0)  # another process has read the lengths
+    monkeypatch.setattr(packing._Lengths, "_sums_of_groups", lambda self: 1 / 0)  # another process has read the lengths
     again = pack(np.load(path, mmap_mode="r"))
     assert again.state_dict() == plain and list(again) == list(first)
     monkeypatch.undo()
