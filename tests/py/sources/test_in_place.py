@@ -193,6 +193,14 @@ def test_an_index_that_grows_with_its_files(lines, tmp_path):
         assert z[-3:].to_list() == [-2, [8], [9]]
 
 
+def test_an_index_of_a_file_that_comes_twice_grows(lines, tmp_path):
+    path, index = lines(range(3)), tmp_path / "index.rec"
+    for _ in range(2):
+        sources.jsonl([path, path], in_place=True).save(index)
+        with recstore.open(index) as x:
+            assert x.to_list() == [0, 1, 2, 0, 1, 2]
+
+
 # ---- Files that change ----
 
 
