@@ -9,6 +9,8 @@ import numpy
 from torch.utils.data import Sampler
 
 from recstore._core import native
+from recstore.containers.fields import FieldView
+from recstore.tokens.token_list import Lengths
 from recstore.torch import places, rows
 from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import ShuffleSampler, length_of
@@ -95,11 +97,10 @@ def lengths_of(x: Any, lengths: Any, n: int, source: int) -> Any:
     if isinstance(lengths, int):
         length = places.at_least(1, lengths, f"the length of source {source}")
         return int(_checked_lengths([length], [0], source)[0])
-    if isinstance(lengths, (list, tuple)):
-        lengths = rows.numbers_of(lengths, "length")
-    if not hasattr(lengths, "__getitem__") or len(lengths) != n:
+    column = lengths if isinstance(lengths, (FieldView, Lengths)) else rows.numbers_of(lengths, "length")
+    if len(column) != n:
         raise ValueError(f"source {source} has {n} records, but its lengths are {lengths!r:.60}: give one of each")
-    return lengths
+    return column
 
 
 def looked_up(lengths: Any, records: NDArray[numpy.int64], source: int) -> NDArray[numpy.int64]:
@@ -108,7 +109,7 @@ def looked_up(lengths: Any, records: NDArray[numpy.int64], source: int) -> NDArr
 
 
 def _read(lengths: Any, records: NDArray[numpy.int64]) -> Any:
-    return lengths.to_numpy(records) if hasattr(lengths, "to_numpy") else lengths[records]
+    return lengths.to_numpy(records) if isinstance(lengths, FieldView) else lengths[records]
 
 
 def _checked_lengths(values: Any, records: Any, source: int) -> NDArray[numpy.int64]:

@@ -23,6 +23,7 @@ from recstore.torch import (
     Headroom,
     LengthBatchSampler,
     Loader,
+    MixSampler,
     Ragged,
     RecordDataset,
     ShardSampler,
@@ -99,6 +100,10 @@ ShuffleSampler(2.5)  # type: ignore[arg-type]
 shards = ShardSampler(samples, boundaries=[2, 4], window=2, nodes=2)
 assert_type((shards.nodes, shards.window), tuple[int, int])
 assert_type(list(shards), list[int])
+mix = MixSampler([(samples, 0.7), (samples, 0.3, samples.field("label"))], "tokens", until=6, seed=1)
+mix.set_weights([1, 2], at=4)
+assert_type(mix.weights_at(4), list[float])
+MixSampler([(samples, 1)], by="bytes")  # type: ignore[arg-type]
 BatchSampler(shards, 2).load_state_dict(shards.state_dict(samples=0))
 ShardSampler(samples, 2)  # type: ignore[call-arg]
 
