@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CODECS = ("utf-8", "ascii", "iso8859-1")  # where the byte of a line end means nothing else
 _TAIL = 4096  # bytes of crc
-_MOST_OPEN = 128  # files; processes may often have 256 or 1,024 descriptors
+_MOST_OPEN = 128  # files; fewer if the process may have fewer than four times as many descriptors
 _LINES_COUNTED = 1 << 28  # bytes before a bad line in which an error counts the lines
 _REMEDY = "make the list of its lines again"
 
@@ -71,7 +71,8 @@ def _opened(file: native.TextFile) -> int:
         os.close(descriptor)
         raise
     _open.append(ref(file))
-    while len(_open) > _MOST_OPEN:
+    most = min(_MOST_OPEN, max(os.sysconf("SC_OPEN_MAX") // 4, 1))
+    while len(_open) > most:
         other = _open.popleft()()
         if other is None:
             continue

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SAMPLE = 64  # the lengths of a source that a state has a checksum of
+_SAMPLE = 64, 1024  # the runs of lengths that a state has a checksum of, and the records of a run
 
 
 class Source(NamedTuple):
@@ -127,13 +127,15 @@ def _checked_lengths(values: Any, records: Any, source: int) -> NDArray[numpy.in
 
 
 def fingerprint(source: Source) -> int:
-    """A checksum of the order of a source, if it has its own, and of a sample of its lengths."""
+    """A checksum of the order of a source, if it has its own, and of its lengths: all up to 65,536, else a sample."""
     lengths = source.lengths
     text = repr(source.sampler._identity()) if source.brings_order else ""
     if isinstance(lengths, int):
         return zlib.crc32(f"{text} {lengths}".encode()) & 0xFFFF
 
-    records = numpy.arange(0, len(lengths), max(len(lengths) // _SAMPLE, 1))
+    (runs, size), n = _SAMPLE, len(lengths)
+    records = numpy.unique((numpy.arange(runs) * max(n - size, 0) // (runs - 1))[:, None] + numpy.arange(size))
+    records = records[records < n]
     return zlib.crc32(_read(lengths, records).astype(numpy.int64).data, zlib.crc32(text.encode())) & 0xFFFF
 
 

@@ -145,7 +145,7 @@ class MixSampler(sampler_base.IndexSampler):
             )
         weights = self.weights_at(0)
         total = math.fsum(weights)
-        return min(int(n * (total / weight)) for n, weight in zip(lengths, weights) if weight)
+        return int(min(n * (total / weight) for n, weight in zip(lengths, weights) if weight))  # some are infinite
 
     # ---- Weights ----
 

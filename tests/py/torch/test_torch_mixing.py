@@ -125,6 +125,7 @@ def test_first_ends_with_the_first_source():
     indices = np.fromiter(mix(until="first"), int)
     assert len(indices) == 1000
     assert 98 <= (indices >= 4900).sum() <= 100 and len(set(indices.tolist())) == 1000
+    assert len(MixSampler([([1], 5e-324), ([2], 1.0)], until="first")) == 1
 
 
 def test_samplers_keep_their_orders():
@@ -344,8 +345,10 @@ def test_a_state_of_another_mix(other, message):
 def test_a_state_of_other_lengths():
     lengths = np.arange(1, 1001)
     state = MixSampler([(lengths, 1, lengths)], "tokens").state_dict()
+    other = lengths.copy()
+    other[13] += 1
     with pytest.raises(ValueError, match="source 0 had other orders or lengths"):
-        MixSampler([(lengths, 1, lengths[::-1])], "tokens").load_state_dict(state)
+        MixSampler([(lengths, 1, other)], "tokens").load_state_dict(state)
 
 
 @pytest.mark.parametrize(
