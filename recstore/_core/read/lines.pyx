@@ -70,6 +70,7 @@ cdef class TextFile:
     def value(self, begin):
         """The value of a line."""
         cdef bytes line
+        cdef const uint8_t *text
         cdef int64_t at = -1
         if type(begin) is int and 0 <= begin < self.size:
             at = begin
@@ -79,8 +80,8 @@ cdef class TextFile:
         if self.encoding is not None:
             return line.decode(self.encoding, "surrogateescape")
         decode = self.decode
-        if self.decode_long is not decode and rs_json_has_long_int(<const uint8_t *>PyBytes_AS_STRING(line),
-                                                                               <size_t>len(line)):
+        text = <const uint8_t *>PyBytes_AS_STRING(line)
+        if self.decode_long is not decode and rs_json_has_long_int(text, <size_t>len(line)):
             decode = self.decode_long
         try:
             return decode(line)
