@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Extra: TypeAlias = tuple[str, str, int, int, int, tuple[Any, ...]]
 
 CODECS = ("utf-8", "ascii", "iso8859-1")  # where the byte of a line end means nothing else
-_TAIL = 4096  # bytes of crc
+TAIL = 4096  # bytes of crc
 _MOST_OPEN = 128  # files; processes may often have 256 or 1,024 descriptors
 _LINES_COUNTED = 1 << 28  # bytes before a bad line in which an error counts the lines
 _REMEDY = "make the list of its lines again"
@@ -89,7 +89,7 @@ def difference(descriptor: int, size: int, mtime: int, crc: int) -> str | None:
 
 def tail_crc(descriptor: int, size: int) -> int:
     """The crc of the last bytes of a file of `size` bytes."""
-    start = max(0, size - _TAIL)
+    start = max(0, size - TAIL)
     return native.crc_of(os.pread(descriptor, size - start, start))
 
 

@@ -9,10 +9,9 @@ def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate
     `counts` tokens of each document, from its token `starts` on. If `ends` is None, whole documents are packed here;
     else it has the ends of the rows, as in Gather.read. `tokens` is a contiguous buffer of ints. Raises ValueError for
     a token that the dtype of the spec cannot hold, and for a document that is too long for its row."""
-    cdef Span values = Span.of(tokens, memoryview(tokens).itemsize), buffer
-    import array
-    cdef Py_ssize_t i, n = memoryview(counts).nbytes // 8
-    cdef GivenRows given = GivenRows(n, starts, counts, array.array("q", [n]) if ends is None else ends, True)
+    cdef Span values = Span.of(tokens, memoryview(tokens).itemsize), sizes = Span.of(counts, 8), buffer
+    cdef Py_ssize_t i, n = sizes.n
+    cdef GivenRows given = None if ends is None else GivenRows(n, starts, counts, ends, True)
     cdef uint64_t size = 0, at = 0
     cdef rs_gather core
     cdef rs_run run
@@ -23,14 +22,14 @@ def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate
     check(rs_gather_open(&core, &spec.core, 1, &err), &err)
     try:
         check(rs_gather_begin(&core, n, &err), &err)
-        if ends is not None:
+        if given is not None:
             rs_gather_give(&core, &given.core)
         for i in range(n):
-            run.n, run.at = given.core.counts[i], given.core.counts[i] * values.view.itemsize
+            run.n = (<const int64_t *>sizes.view.buf)[i]
             if run.n > <uint64_t>values.n - at:
                 raise ValueError(f"the rows have more tokens than the {values.n} that were read")
             run.data = <const uint8_t *>values.view.buf + at * values.view.itemsize
-            at += run.n
+            run.at, at = run.n * values.view.itemsize, at + run.n
             check(rs_gather_add_run(core.fields, &run, &err), &err)
         check(rs_gather_layout(&core, &size, &err), &err)
         if core.stop.why != RS_GATHER_DONE:
