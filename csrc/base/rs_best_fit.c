@@ -16,15 +16,15 @@ typedef struct part {
 
 typedef struct packer {
     uint64_t rows, length;
-    uint64_t opened;        /* the rows that have a part */
+    uint64_t opened; /* the rows that have a part */
     uint64_t n_parts;
-    part *parts;            /* room for n + rows */
-    uint32_t *rests;        /* of each document: its tokens after full rows */
-    uint32_t *order, *swap; /* room for n + rows each: documents, later parts */
-    uint32_t *room, *next;  /* of each row: its free tokens, and the next row of its bucket */
-    uint32_t *heads;        /* the first row of each bucket */
-    unsigned shift;         /* a row with room r is in bucket r >> shift */
-    uint64_t words[WORDS];  /* a bit for each bucket that has a row */
+    part *parts;                 /* room for n + rows */
+    uint32_t *rests;             /* of each document: its tokens after full rows */
+    uint32_t *order, *swap;      /* room for n + rows each: documents, later parts */
+    uint32_t *room, *next;       /* of each row: its free tokens, and the next row of its bucket */
+    uint32_t *heads;             /* the first row of each bucket */
+    unsigned shift;              /* a row with room r is in bucket r >> shift */
+    uint64_t words[WORDS];       /* a bit for each bucket that has a row */
     uint64_t groups[WORDS / 64]; /* a bit for each word that is not 0 */
 } packer;
 

@@ -96,9 +96,9 @@ typedef struct rs_gather_field {
     rs_entries entries;
     rs_gather_part parts[RS_GATHER_PARTS];
     uint32_t n_parts;
-    uint64_t rows;     /* packed: number of rows */
-    uint64_t n_pieces; /* packed: number of pieces, each between two boundaries */
-    rs_buffer starts;  /* packed: u64, the beginning of each document in the flattened rows */
+    uint64_t rows;                /* packed: number of rows */
+    uint64_t n_pieces;            /* packed: number of pieces, each between two boundaries */
+    rs_buffer starts;             /* packed: u64, the beginning of each document in the flattened rows */
     const rs_gather_given *given; /* packed: NULL if the field packs the documents itself */
 } rs_gather_field;
 

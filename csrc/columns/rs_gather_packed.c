@@ -122,11 +122,13 @@ rs_status rs_gather_pack(rs_gather_field *self, uint64_t n, rs_error *err) {
 
 /* Writes the boundaries: a piece ends with its document or its row. */
 static void fill_boundaries(const int64_t *documents, uint64_t rows, uint64_t length, int64_t *to) {
-    uint64_t i;
-    for (i = 0; i < rows * length; i++) {
-        if (i % length == 0 || documents[i] != documents[i - 1]) *to++ = (int64_t)i;
+    for (uint64_t row = 0; row < rows; row++, documents += length) {
+        *to++ = (int64_t)(row * length);
+        for (uint64_t i = 1; i < length; i++) {
+            if (documents[i] != documents[i - 1]) *to++ = (int64_t)(row * length + i);
+        }
     }
-    *to = (int64_t)i;
+    *to = (int64_t)(rows * length);
 }
 
 void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buffer) {
@@ -135,7 +137,7 @@ void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buf
     uint8_t *values = buffer + self->parts[0].off;
     int64_t *positions = (int64_t *)(void *)(buffer + self->parts[1].off);
     int64_t *documents = (int64_t *)(void *)(buffer + self->parts[2].off);
-    for (uint64_t i = 0; i < all; i++) documents[i] = -1;
+    if (all > 0) memset(documents, 0xff, (size_t)all * sizeof *documents); /* -1 */
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t start = rs_load_u64(self->starts.data + 8 * i), tokens = rs_gather_packed_tokens(self, i);
         const uint64_t first = self->given == NULL ? 0 : (uint64_t)self->given->starts[i];
@@ -144,10 +146,11 @@ void rs_gather_fill_packed(const rs_gather_field *self, uint64_t n, uint8_t *buf
             documents[start + k] = (int64_t)i;
         }
     }
-    for (uint64_t i = 0; i < all; i++) {
-        if (documents[i] >= 0) continue;
-        positions[i] = 0;
-        memcpy(values + i * size, self->spec->fill, size);
+    for (uint64_t end = all; end > 0; end -= self->spec->length) { /* the padding of a row is at its end */
+        for (uint64_t i = end; i > end - self->spec->length && documents[i - 1] < 0; i--) {
+            positions[i - 1] = 0;
+            memcpy(values + (i - 1) * size, self->spec->fill, size);
+        }
     }
     fill_boundaries(documents, self->rows, self->spec->length, (int64_t *)(void *)(buffer + self->parts[3].off));
 }

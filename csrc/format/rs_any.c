@@ -245,11 +245,11 @@ rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err) {
 }
 
 /* The ext codes of values without a hash, one bit for each. */
-static const uint64_t RS_EXT_NO_KEY =
-    UINT64_C(1) << RS_FMT_EXT_BYTEARRAY | UINT64_C(1) << RS_FMT_EXT_SET | UINT64_C(1) << RS_FMT_EXT_ORDEREDDICT |
-    UINT64_C(1) << RS_FMT_EXT_COUNTER | UINT64_C(1) << RS_FMT_EXT_DEFAULTDICT | UINT64_C(1) << RS_FMT_EXT_CHAINMAP |
-    UINT64_C(1) << RS_FMT_EXT_DEQUE | UINT64_C(1) << RS_FMT_EXT_TENSOR | UINT64_C(1) << RS_FMT_EXT_STRINGDTYPE |
-    UINT64_C(1) << RS_FMT_EXT_LINE;
+static const uint64_t RS_EXT_NO_KEY = UINT64_C(1) << RS_FMT_EXT_BYTEARRAY | UINT64_C(1) << RS_FMT_EXT_SET |
+                                      UINT64_C(1) << RS_FMT_EXT_ORDEREDDICT | UINT64_C(1) << RS_FMT_EXT_COUNTER |
+                                      UINT64_C(1) << RS_FMT_EXT_DEFAULTDICT | UINT64_C(1) << RS_FMT_EXT_CHAINMAP |
+                                      UINT64_C(1) << RS_FMT_EXT_DEQUE | UINT64_C(1) << RS_FMT_EXT_TENSOR |
+                                      UINT64_C(1) << RS_FMT_EXT_STRINGDTYPE | UINT64_C(1) << RS_FMT_EXT_LINE;
 
 bool rs_any_may_be_key(rs_slice value) {
     if (value.ptr == value.end) return true; /* the reader of the value reports that it is truncated */

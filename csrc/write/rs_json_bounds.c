@@ -66,13 +66,23 @@ static inline json_masks masks_of(const uint8_t *bytes) {
 }
 #endif
 
+static inline unsigned lowest_bit(uint64_t mask) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctzll(mask);
+#else
+    unsigned n = 0;
+    while (!(mask >> n & 1)) n++;
+    return n;
+#endif
+}
+
 /* Returns the mask of the bytes that a backslash escapes in a block of n. Sets self->escaped for the byte after it. */
 static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsigned n) {
     uint64_t escaped = self->escaped;
     backslashes &= ~escaped;
     self->escaped = false;
     while (backslashes != 0) {
-        const unsigned next = rs_lowest_bit(backslashes) + 1;
+        const unsigned next = lowest_bit(backslashes) + 1;
         if (next >= n) {
             self->escaped = true;
             break;
@@ -97,7 +107,7 @@ static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t b
     for (; commas != 0; commas &= commas - 1) {
         self->n_commas++;
         if (ends != NULL) {
-            rs_store_u64(ends->data + ends->size_bytes, base + rs_lowest_bit(commas));
+            rs_store_u64(ends->data + ends->size_bytes, base + lowest_bit(commas));
             ends->size_bytes += 8;
         }
     }
@@ -136,7 +146,7 @@ static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned
     masks.commas &= outside;
     if (ends != NULL) RS_TRY(rs_buffer_reserve(ends, 8 * (RS_JSON_BLOCK + 1), err));
     while (masks.brackets != 0) {
-        const unsigned at = rs_lowest_bit(masks.brackets);
+        const unsigned at = lowest_bit(masks.brackets);
         const uint64_t before = (UINT64_C(1) << at) - 1;
         const uint8_t bracket = bytes[at];
         if (self->depth == 1) take_commas(self, masks.commas & before, base, ends);
@@ -198,16 +208,20 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
 
 /* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 >
  * -10^19. */
-enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
+enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18, HALF = FITS_SIGNED / 2 };
+
+static inline bool is_digit(uint8_t c) { return (uint8_t)(c - '0') <= 9; }
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
     size_t at = FITS_SIGNED, end;
     /* A longer run covers one of the positions FITS_SIGNED + 1 apart, so most bytes need not be read. */
     for (; at < n; at += FITS_SIGNED + 1) {
-        if ((uint8_t)(bytes[at] - '0') > 9) continue;
+        /* It also covers the byte HALF before or HALF after, so few numbers in a text need a closer look. */
+        const size_t after = at + HALF < n ? at + HALF : n - 1;
+        if (!(is_digit(bytes[at]) & (is_digit(bytes[at - HALF]) | is_digit(bytes[after])))) continue;
         size_t first = end = at;
-        while (first > 0 && (uint8_t)(bytes[first - 1] - '0') <= 9) first--;
-        while (end < n && (uint8_t)(bytes[end] - '0') <= 9) end++;
+        while (first > 0 && is_digit(bytes[first - 1])) first--;
+        while (end < n && is_digit(bytes[end])) end++;
         at = end;
         if (first > 0 && bytes[first - 1] == '.') continue;
         if (end - first > FITS_UNSIGNED) return true;

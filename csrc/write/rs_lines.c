@@ -3,7 +3,6 @@
 
 #include "format/rs_schema.h"
 #include "plan/rs_rising.h"
-#include "write/rs_json_bounds.h"
 
 enum { NODES = 3 /* ext, rising, int */ };
 
@@ -34,12 +33,6 @@ static inline bool next_line(rs_lines *self, const uint8_t *bytes, size_t n, siz
 /* Scans from byte i of a kept line on, up to a line whose first byte does not keep it. Returns where it stops. */
 static size_t find_kept(rs_lines *self, const uint8_t *bytes, size_t n, size_t i, uint64_t *begins, uint32_t *n_begins,
                         uint32_t most) {
-    for (; RS_JSON_BLOCK <= n - i; i += RS_JSON_BLOCK) {
-        for (uint64_t mask = rs_json_equal(bytes + i, '\n'); mask != 0; mask &= mask - 1) {
-            const size_t next = i + rs_lowest_bit(mask) + 1;
-            if (!next_line(self, bytes, n, next, begins, n_begins, most)) return next;
-        }
-    }
     while (i < n) {
         const uint8_t *end = (const uint8_t *)memchr(bytes + i, '\n', n - i);
         if (end == NULL) return n;

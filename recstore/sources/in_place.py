@@ -131,14 +131,13 @@ class _Older:
     def __init__(self, segment: native.Segment) -> None:
         self.segment = segment
         self.blocks: dict[str, tuple[Extra, int, int]] = {}  # {path: (EXTRA, first block, end of its blocks)}
-        extras = [_extra_of(nodes) for nodes in self.segment.trees()]
+        extras, last = [_extra_of(nodes) for nodes in self.segment.trees()], None
         for number, (_, _, tree, _, _) in enumerate(self.segment.blocks()):
             extra = extras[tree]
-            if extra is None:
-                continue
-            known = self.blocks.get(extra[1])
-            first = known[1] if known is not None and known[0] == extra and known[2] == number else number
-            self.blocks[extra[1]] = extra, first, number + 1
+            if extra is not None:  # each occurrence of a file has a tree of its own
+                first = self.blocks[extra[1]][1] if tree == last else number
+                self.blocks[extra[1]] = extra, first, number + 1
+            last = tree
 
     def give(self, descriptor: int, path: str, form: tuple[str, tuple[Any, ...]], finder: native.LineFinder) -> None:
         """Adds the lines of an open file that the older index has, if they are still there."""

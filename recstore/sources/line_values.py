@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     Extra: TypeAlias = tuple[str, str, int, int, int, tuple[Any, ...]]
 
 CODECS = ("utf-8", "ascii", "iso8859-1")  # where the byte of a line end means nothing else
-TAIL = 4096  # bytes of crc
-_MOST_OPEN = 128  # files; processes may often have 256 or 1,024 descriptors
+_TAIL = 4096  # bytes of crc
+_MOST_OPEN = 128  # files; fewer if the process may have fewer than four times as many descriptors
 _LINES_COUNTED = 1 << 28  # bytes before a bad line in which an error counts the lines
 _REMEDY = "make the list of its lines again"
 
@@ -36,7 +36,7 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
         raise CorruptError("a line without the description of its file")
     kind, path, size, mtime, crc, arguments = extra
     known = kind == "json" and not arguments or kind == "text" and len(arguments) == 2 and arguments[0] in CODECS
-    if not (known and size > 0 and path.startswith("/")):
+    if not (known and 0 < size < 1 << 63 and path.startswith("/") and _is_path(path)):
         raise CorruptError(f"a line of a file {path!r:.80} of an unknown format")
     if checking:
         return lambda begin: begin
@@ -46,13 +46,23 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
     return native.TextFile(path, size, (mtime, crc), _opened, None, *decoders, _refused).value
 
 
+def _is_path(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
 def _opened(file: native.TextFile) -> int:
     """Opens and checks a file, and closes another one if many are open."""
     try:
         descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe must not wait for its writer
-    except FileNotFoundError:
-        reason = f"no such file, but it had lines of this list: restore it, or {_REMEDY}"
-        raise FileNotFoundError(errno.ENOENT, reason, file.path) from None
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise InputError(
+            f"{file.path}: {error.strerror}: restore this file with lines of the list, or {_REMEDY}"
+        ) from None
     try:
         change = difference(descriptor, file.size, *file.stamp)
         if change is not None:
@@ -61,7 +71,8 @@ def _opened(file: native.TextFile) -> int:
         os.close(descriptor)
         raise
     _open.append(ref(file))
-    while len(_open) > _MOST_OPEN:
+    most = min(_MOST_OPEN, max(os.sysconf("SC_OPEN_MAX") // 4, 1))
+    while len(_open) > most:
         other = _open.popleft()()
         if other is None:
             continue
@@ -89,7 +100,7 @@ def difference(descriptor: int, size: int, mtime: int, crc: int) -> str | None:
 
 def tail_crc(descriptor: int, size: int) -> int:
     """The crc of the last bytes of a file of `size` bytes."""
-    start = max(0, size - TAIL)
+    start = max(0, size - _TAIL)
     return native.crc_of(os.pread(descriptor, size - start, start))
 
 

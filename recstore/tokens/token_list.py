@@ -100,7 +100,7 @@ class TokenList(Sequence):  # type: ignore[type-arg]
             return TokenList(self._groups, self._sliced(*index.indices(len(self))))
         if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
             return TokenList(self._groups, [self._numbers(positions(index, len(self)))])
-        starts, counts = self._spans(positions([index], len(self)))
+        starts, counts = self._spans(positions([operator.index(index)], len(self)))
         return self._array(int(starts[0]), int(counts[0]))
 
     def _sliced(self, start: int, stop: int, step: int) -> list[_Piece]:
@@ -235,8 +235,11 @@ class TokenList(Sequence):  # type: ignore[type-arg]
         total = int(ends[-1]) if len(ends) else 0
         if out is None:
             out = np.empty(total, self.dtype)
-        elif out.dtype != self.dtype or out.shape != (total,):
-            raise ValueError(f"out must have dtype {self.dtype} and shape ({total},), not {out.dtype} and {out.shape}")
+        elif out.dtype != self.dtype or out.shape != (total,) or not out.flags.carray:
+            raise ValueError(
+                f"out must be a writable contiguous array of {self.dtype} with shape ({total},), not {out.dtype} with "
+                f"{out.shape}"
+            )
         places = ends - counts
         if len(self._groups) == 1:
             self._groups[0].copy(starts, counts, places, out)
@@ -306,7 +309,7 @@ class Lengths(Sequence):  # type: ignore[type-arg]
             return self._tokens._spans(np.arange(*index.indices(n), dtype=np.int64))[1]
         if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
             return self._tokens._spans(positions(index, n))[1]
-        return int(self._tokens._spans(positions([index], n))[1][0])
+        return int(self._tokens._spans(positions([operator.index(index)], n))[1][0])
 
     def __iter__(self) -> Iterator[int]:
         for first in range(0, len(self), _BLOCK):

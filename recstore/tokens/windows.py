@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from _collections_abc import Sequence
 
 import numpy as np
@@ -47,7 +48,7 @@ class Windows(Sequence):  # type: ignore[type-arg]
             return self.__getitems__(np.arange(*index.indices(self._n), dtype=np.int64))
         if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
             return self.__getitems__(index)
-        starts, counts = self._runs_of(positions([index], self._n))
+        starts, counts = self._runs_of(positions([operator.index(index)], self._n))
         if len(starts) == 1:
             return self._tokens._array(int(starts[0]), self.length)
         out = self._tokens._copied(starts, counts)

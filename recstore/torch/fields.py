@@ -276,7 +276,7 @@ class Fields(Dataset[T]):
         if native.in_place(records):  # no column can be read from lines of files, so the batch becomes a store
             numbers = memoryview(positions)
             records = RecordList(records.get_many(positions), compression="none")
-            positions = self._positions(range(len(records)))
+            positions = native.positions(range(len(records)), len(records), method="Fields")
             gather = native.Gather(records, [layout.spec() for layout in self._native], numbers)
         else:
             gather = self._gather or self._open()

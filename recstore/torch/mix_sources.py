@@ -9,6 +9,8 @@ import numpy
 from torch.utils.data import Sampler
 
 from recstore._core import native
+from recstore.containers.fields import FieldView
+from recstore.tokens.token_list import Lengths
 from recstore.torch import places, rows
 from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import ShuffleSampler, length_of
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_SAMPLE = 64  # the lengths of a source that a state has a checksum of
+_SAMPLE = 64, 1024  # the runs of lengths that a state has a checksum of, and the records of a run
 
 
 class Source(NamedTuple):
@@ -95,11 +97,10 @@ def lengths_of(x: Any, lengths: Any, n: int, source: int) -> Any:
     if isinstance(lengths, int):
         length = places.at_least(1, lengths, f"the length of source {source}")
         return int(_checked_lengths([length], [0], source)[0])
-    if isinstance(lengths, (list, tuple)):
-        lengths = rows.numbers_of(lengths, "length")
-    if not hasattr(lengths, "__getitem__") or len(lengths) != n:
+    column = lengths if isinstance(lengths, (FieldView, Lengths)) else rows.numbers_of(lengths, "length")
+    if len(column) != n:
         raise ValueError(f"source {source} has {n} records, but its lengths are {lengths!r:.60}: give one of each")
-    return lengths
+    return column
 
 
 def looked_up(lengths: Any, records: NDArray[numpy.int64], source: int) -> NDArray[numpy.int64]:
@@ -108,7 +109,7 @@ def looked_up(lengths: Any, records: NDArray[numpy.int64], source: int) -> NDArr
 
 
 def _read(lengths: Any, records: NDArray[numpy.int64]) -> Any:
-    return lengths.to_numpy(records) if hasattr(lengths, "to_numpy") else lengths[records]
+    return lengths.to_numpy(records) if isinstance(lengths, FieldView) else lengths[records]
 
 
 def _checked_lengths(values: Any, records: Any, source: int) -> NDArray[numpy.int64]:
@@ -126,13 +127,15 @@ def _checked_lengths(values: Any, records: Any, source: int) -> NDArray[numpy.in
 
 
 def fingerprint(source: Source) -> int:
-    """A checksum of the order of a source, if it has its own, and of a sample of its lengths."""
+    """A checksum of the order of a source, if it has its own, and of its lengths: all up to 65,536, else a sample."""
     lengths = source.lengths
     text = repr(source.sampler._identity()) if source.brings_order else ""
     if isinstance(lengths, int):
         return zlib.crc32(f"{text} {lengths}".encode()) & 0xFFFF
 
-    records = numpy.arange(0, len(lengths), max(len(lengths) // _SAMPLE, 1))
+    (runs, size), n = _SAMPLE, len(lengths)
+    records = numpy.unique((numpy.arange(runs) * max(n - size, 0) // (runs - 1))[:, None] + numpy.arange(size))
+    records = records[records < n]
     return zlib.crc32(_read(lengths, records).astype(numpy.int64).data, zlib.crc32(text.encode())) & 0xFFFF
 
 

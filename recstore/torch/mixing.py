@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from recstore._types import Path
     from recstore.torch.packed_rows import Row
 
     Mark: TypeAlias = tuple[int, list[int], list[int]]
@@ -38,6 +39,7 @@ __all__ = ["MixSampler"]
 
 _MARK = 1 << 16  # the items between two marks: 2 ms of draws from a dozen sources
 _MOST_MARKS, _LATEST_MARKS = 64, 16
+_MOST_EMPTY = 1 << 16  # the records without tokens that a source that begins again may have in a row
 _CHUNK = 64, 4096  # the least and the most lengths of a source that are looked up at once
 _SOURCES, _JITTER = 0x736F7572636573, 0x6A6974746572  # mixed into the seed, so that orders and draws are independent
 
@@ -90,7 +92,7 @@ class MixSampler(sampler_base.IndexSampler):
         until: Literal["all", "first"] | SupportsIndex = "all",
         *,
         weights: Callable[[int], Sequence[float]] | None = None,
-        dir: str | None = None,
+        dir: Path | None = None,
         seed: SupportsIndex = 0,
         rank: SupportsIndex | None = None,
         world_size: SupportsIndex | None = None,
@@ -111,6 +113,7 @@ class MixSampler(sampler_base.IndexSampler):
             column = mix_sources.lengths_of(x, lengths, n, number) if by == "tokens" else 1
             self._sources.append(mix_sources.Source(sampler, sampler is x, offset, column))
             offset += n
+        self._orders = [mix_sources.fingerprint(source) for source in self._sources]
         kinds = {isinstance(source.sampler, PackSampler) for source in self._sources}
         if len(kinds) == 2:
             raise TypeError("some sources are PackSamplers, others not: a mix has either rows or records")
@@ -142,7 +145,7 @@ class MixSampler(sampler_base.IndexSampler):
             )
         weights = self.weights_at(0)
         total = math.fsum(weights)
-        return min(int(n * (total / weight)) for n, weight in zip(lengths, weights) if weight)
+        return int(min(n * (total / weight) for n, weight in zip(lengths, weights) if weight))  # some are infinite
 
     # ---- Weights ----
 
@@ -272,11 +275,16 @@ class MixSampler(sampler_base.IndexSampler):
                 mark = _mark_before(live.marks, position)
                 if mark[0] < position:
                     mark = _Draws(self, live.epoch, live.marks, position).run_to(position)
-        return {**state, "drawn": mark[1], "behind": mark[2], **self._weights.state(state["epoch"], mark[0])}
+        return {
+            **state,
+            "drawn": list(mark[1]),
+            "behind": list(mark[2]),
+            **self._weights.state(state["epoch"], mark[0]),
+        }
 
     def _identity(self) -> dict[str, Any]:
         own = {"by": self.by, "until": self._until, "sources": [source.sampler._length for source in self._sources]}
-        return {**super()._identity(), **own, "orders": [mix_sources.fingerprint(source) for source in self._sources]}
+        return {**super()._identity(), **own, "orders": list(self._orders)}
 
     def _checked_state(self, state: dict[str, Any]) -> tuple[int, int]:
         own = self._identity()
@@ -295,7 +303,7 @@ class MixSampler(sampler_base.IndexSampler):
         if not (_are_ints(drawn, len(self._sources)) and _are_ints(behind, len(self._sources))):
             raise ValueError(f"the state does not say how many records of each source are drawn: {drawn!r:.60}")
         position = sum(drawn)
-        mark: Mark = position, drawn, behind
+        mark: Mark = position, list(drawn), list(behind)
         self._check_mark(mark, consumed)
         self._weights.load(state, epoch, position)
         self._mark = mark
@@ -331,6 +339,7 @@ class _Draws:
         self._native = native.Mixing([native.mixed(native.permutation_seed(key, k)) for k in range(len(drawn))])
         for source, state in enumerate(zip(drawn, behind)):
             self._native.restore(source, *state, 0)
+        self._empty = [0] * len(drawn)  # the latest records of each source, if none of them has a token
         self._set_weights()
 
     def read(self, first: int, step: int, count: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64]]:
@@ -396,7 +405,15 @@ class _Draws:
         else:
             end = min(end, drawn + min(_CHUNK[0] + self._shares[source] * _MARK // native.MIXING_WHOLE, _CHUNK[1]))
             items = self._mix._numbered(source, self._epoch, numpy.arange(drawn, end))
-            self._native.limit(source, end, mix_sources.looked_up(lengths, items, source))
+            column = mix_sources.looked_up(lengths, items, source)
+            self._empty[source] = 0 if column.any() else self._empty[source] + len(column)
+            n = self._mix._sources[source].sampler._length
+            if self._end(source) == NEVER and self._empty[source] >= min(_MOST_EMPTY, n):
+                raise ValueError(
+                    f"source {source}: {self._empty[source]} records in a row have no tokens, so no number of draws "
+                    'reaches its share: leave it out, or mix by="records"'
+                )
+            self._native.limit(source, end, column)
 
 
 def _shares(weights: list[float]) -> list[int]:

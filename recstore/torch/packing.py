@@ -5,8 +5,8 @@ of the epoch. Up to 4 million documents are permuted one by one; of more, *group
 permuted, and the documents within a *stretch* of that order again. The number of tokens of a group is the same in all
 epochs, so one pass over the groups gives the place of each stretch in the stream, 8 bytes each.
 
-The rows of an epoch divide the stream evenly. With "concat" a row is its part of the stream. With "best-fit" a few
-hundred rows are a block, and the documents of its part of the stream are packed into its rows. So the number of rows is
+The rows of an epoch divide the stream evenly. With "concat" a row is its part of the stream. With "best-fit" a block of
+some hundred rows has its part of the stream, and the documents there are packed into its rows. So the number of rows is
 known without packing, and every token of the epoch is in one row.
 """
 
@@ -120,10 +120,10 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         n_rows = -(-tokens // self.length)
         if method == "best-fit":
             n_rows = min(n_rows + tokens // (_SLACK * self.length), tokens)
-            most = _BLOCK_DOCUMENTS * n_rows // max(self._lengths.n, 1)
-            self._n_blocks = -(-n_rows // max(_BLOCK_ROWS[0], min(most, _BLOCK_ROWS[1])))
         elif drop_last:
             n_rows = tokens // self.length
+        most = _BLOCK_DOCUMENTS * n_rows // max(self._lengths.n, 1)
+        self._n_blocks = -(-n_rows // max(_BLOCK_ROWS[0], min(most, _BLOCK_ROWS[1])))
         self._length = n_rows
         self._forget()
 
@@ -185,14 +185,9 @@ class PackSampler(sampler_base.ItemSampler[Row]):
 
     def _items(self, epoch: int, first: int, n: int) -> list[Row]:
         """The `n` rows of an epoch from position `first` on, before ranks divide them."""
-        make = self._packed_row if self.method == "best-fit" else self._cut_row
-        return [make(epoch, position) for position in range(first, first + n)]
+        return [self._row(epoch, position) for position in range(first, first + n)]
 
-    def _cut_row(self, epoch: int, position: int) -> Row:
-        begin = position * self.length
-        return row_of(self._parts(epoch, begin, min(begin + self.length, self._lengths.tokens)))
-
-    def _packed_row(self, epoch: int, position: int) -> Row:
+    def _row(self, epoch: int, position: int) -> Row:
         number = ((position + 1) * self._n_blocks - 1) // self._length
         parts, begins, ends = self._block_of(epoch, number)
         at = position - number * self._length // self._n_blocks
@@ -201,20 +196,17 @@ class PackSampler(sampler_base.ItemSampler[Row]):
     def _block_of(self, epoch: int, number: int) -> tuple[Int64s, list[int], list[int]]:
         """The parts of documents in the rows of a block, and where each row begins and ends in them."""
         if self._block is None or self._block[0] != (epoch, number):
-            bounds = [block * self._length // self._n_blocks for block in (number, number + 1)]
-            begin, end = (row * self._lengths.tokens // self._length for row in bounds)
-            whole = self._parts(epoch, begin, end)
-            n_rows = bounds[1] - bounds[0]
-            parts = numpy.empty((3, whole.shape[1] + n_rows), numpy.int64)
-            ends = numpy.empty(n_rows, numpy.int64)
-            counts = numpy.ascontiguousarray(whole[2])
-            native.pack_best_fit(counts, self.length, n_rows, parts[0], parts[1], parts[2], ends)
-            parts = parts[:, : ends[-1]].copy()
-            parts[1] += whole[1][parts[0]]
-            parts[0] = whole[0][parts[0]]
-            key = self._key(epoch)
+            first, last = (block * self._length // self._n_blocks for block in (number, number + 1))
+            key, tokens = self._key(epoch), self._lengths.tokens
+            if self.method == "concat":
+                whole = self._parts(epoch, first * self.length, min(last * self.length, tokens))
+                parts, ends = _cut(whole, self.length)
+                key = None  # documents are in random order already
+            else:
+                whole = self._parts(epoch, first * tokens // self._length, last * tokens // self._length)
+                parts, ends = _packed(whole, self.length, last - first)
             seed = None if key is None else native.permutation_seed(native.mixed(key ^ _ROWS), number)
-            order = _order(n_rows, seed, 0, n_rows)
+            order = _order(last - first, seed, 0, last - first)
             begins = numpy.where(order, ends[order - 1], 0)
             self._block = (epoch, number), (parts, begins.tolist(), ends[order].tolist())
         return self._block[1]
@@ -301,6 +293,28 @@ class _Lengths:
         source = self._source
         column = source.to_numpy(documents) if isinstance(source, FieldView) else source[documents]
         return column.astype(numpy.int64, copy=False)
+
+
+def _packed(whole: Int64s, length: int, n_rows: int) -> tuple[Int64s, Int64s]:
+    """The parts of some rows that hold the parts `whole` of documents, packed by best fit, and the end of each row."""
+    out, ends = numpy.empty((3, whole.shape[1] + n_rows), numpy.int64), numpy.empty(n_rows, numpy.int64)
+    native.pack_best_fit(numpy.ascontiguousarray(whole[2]), length, n_rows, out[0], out[1], out[2], ends)
+    parts = out[:, : ends[-1]].copy()
+    parts[1] += whole[1][parts[0]]
+    parts[0] = whole[0][parts[0]]
+    return parts, ends
+
+
+def _cut(whole: Int64s, length: int) -> tuple[Int64s, Int64s]:
+    """The same for rows that the parts `whole` fill one after another."""
+    documents, starts, counts = whole
+    ends = numpy.cumsum(counts)
+    row_ends = numpy.minimum(numpy.arange(1, -(-ends[-1] // length) + 1) * length, ends[-1])
+    new_ends = numpy.union1d(ends, row_ends)
+    new_counts = numpy.diff(new_ends, prepend=0)
+    part = numpy.searchsorted(ends, new_ends)
+    new_starts = starts[part] + counts[part] - (ends[part] - new_ends) - new_counts
+    return numpy.stack([documents[part], new_starts, new_counts]), numpy.searchsorted(new_ends, row_ends, "right")
 
 
 def _identity(lengths: Any) -> str | None:

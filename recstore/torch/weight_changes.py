@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
+    from recstore._types import Path
+
     Change: TypeAlias = tuple[int, int, list[float]]  # the epoch, the step in it, the weights from there on
 
 _MOST_KEPT = 16  # the most changes that a state holds
@@ -32,7 +34,7 @@ class WeightChanges:
         dir: the folder for the files of changes, which states then name. None: states hold the changes.
     """
 
-    def __init__(self, start: Any, n: int, positive: bool, dir: str | None) -> None:
+    def __init__(self, start: Any, n: int, positive: bool, dir: Path | None) -> None:
         self._n, self._positive = n, positive
         self._dir = None if dir is None else os.fspath(dir)
         self._function: Callable[[int], Sequence[float]] | None = start if callable(start) else None
@@ -72,9 +74,12 @@ class WeightChanges:
         """Changes the weights from a step on, up to the next change."""
         changes = [change for change in self._changes if change[:2] != (epoch, step)]
         bisect.insort(changes, (epoch, step, self.checked(weights)), key=_step)
-        if self._dir is not None:
-            text, name = _file_of(changes)
-            publish(os.path.join(self._dir, name), lambda temporary: _write(temporary, text))
+        self._keep(changes)
+
+    def _keep(self, changes: list[Change]) -> None:
+        if self._dir is not None and changes:
+            text = _text(changes)
+            publish(os.path.join(self._dir, _file_name(text)), lambda temporary: _write(temporary, text))
         elif len(changes) > _MOST_KEPT:
             raise ValueError(f"a state holds at most {_MOST_KEPT} changes of weights: give dir=, a folder for more")
         self._changes = changes
@@ -85,10 +90,13 @@ class WeightChanges:
         """The part of a state at a step: the weights, and the changes that hold there or later."""
         if self._function is not None:
             return {"weights": _name(self._function), "weights_there": self.at(epoch, step)}
-        changes = self._since(epoch, step)
-        if changes and self._dir is not None:
-            return {"weights": self._start, "changes": _file_of(self._changes)[1]}
-        return {"weights": self._start, **({"changes": [list(change) for change in changes]} if changes else {})}
+        own, changes = {"weights": list(self._start)}, self._since(epoch, step)
+        if not changes:
+            return own
+        return {
+            **own,
+            "changes": _file_name(_text(self._changes)) if self._dir is not None else json.loads(_text(changes)),
+        }
 
     def _since(self, epoch: int, step: int) -> list[Change]:
         return self._changes[max(_number(self._changes, epoch, step) - 1, 0) :]
@@ -109,23 +117,23 @@ class WeightChanges:
             raise ValueError(
                 "set_weights was called with other changes than in the state: call it after load_state_dict"
             )
-        self._changes = changes
+        self._keep(changes)
 
     def _checked_changes(self, saved: Any) -> list[Change]:
         """The changes of a state, or of the file that it names. Raises ValueError."""
-        name, changes = None, saved
+        changes = saved
         if isinstance(saved, str):
-            name = saved
             if self._dir is None:
-                raise ValueError(f"the changes of weights are in the file {name!r:.60}: give dir=, its folder")
-            with open(os.path.join(self._dir, os.path.basename(name)), encoding="utf-8") as file:
-                changes = json.load(file)
+                raise ValueError(f"the changes of weights are in the file {saved!r:.60}: give dir=, its folder")
+            with open(os.path.join(self._dir, os.path.basename(saved)), "rb") as file:
+                text = file.read()
+            if _file_name(text) != saved:
+                raise ValueError(f"the file {saved!r:.60} of changes of weights was changed: its name has another hash")
+            changes = json.loads(text)
         try:
             out = [(int(epoch), int(step), self.checked(weights)) for epoch, step, weights in changes]
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state has invalid changes of weights, {saved!r:.60}: {error}") from None
-        if name is not None and _file_of(out)[1] != name:
-            raise ValueError(f"the file {name!r:.60} of changes of weights was changed: its hash is not in its name")
         if out != sorted(out, key=_step) or self._function is not None and out:
             raise ValueError(f"the state has changes of weights out of order: {saved!r:.60}")
         return out
@@ -140,11 +148,13 @@ def _number(changes: list[Change], epoch: int, step: int) -> int:
     return bisect.bisect_right(changes, (epoch, step), key=_step)
 
 
-def _file_of(changes: list[Change]) -> tuple[bytes, str]:
-    """The content and the name of the file of some changes. The name has the hash of the content, so the files of
-    earlier states stay as they are."""
-    text = json.dumps(changes).encode()
-    return text, f"weights-{hashlib.sha256(text).hexdigest()[:24]}.json"
+def _text(changes: list[Change]) -> bytes:
+    return json.dumps(changes).encode()
+
+
+def _file_name(text: bytes) -> str:
+    """The name of the file of some changes. It has the hash of the content, so the files of earlier states remain."""
+    return f"weights-{hashlib.sha256(text).hexdigest()[:24]}.json"
 
 
 def _write(path: str, text: bytes) -> None:

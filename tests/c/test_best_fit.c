@@ -57,8 +57,8 @@ static void check_packed(const int64_t *sizes, uint64_t n, int64_t length, uint6
     for (int64_t i = 0; i < part; i++) { /* as many tokens as the document has, and none twice */
         wrong += starts[i] + counts[i] > sizes[documents[i]];
         for (int64_t k = 0; k < i; k++) {
-            wrong += documents[k] == documents[i] && starts[k] < starts[i] + counts[i] &&
-                     starts[i] < starts[k] + counts[k];
+            wrong +=
+                documents[k] == documents[i] && starts[k] < starts[i] + counts[i] && starts[i] < starts[k] + counts[k];
         }
     }
     if (!CHECK_U64(wrong, 0)) {

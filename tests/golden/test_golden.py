@@ -76,7 +76,7 @@ def test_lines():
     text = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii", "keep")
     records = [Ext(31, json, at) for at in (3, 17, 25, 29)] + [Ext(31, text, at) for at in (0, 4, 5)]
     assert reader.check(path.read_bytes()) == records
-    with recstore.open(path, verify="full") as x, pytest.raises(FileNotFoundError, match="restore it"):
+    with recstore.open(path, verify="full") as x, pytest.raises(recstore.errors.InputError, match="restore this file"):
         x[0]
 
 

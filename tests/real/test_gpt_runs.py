@@ -6,6 +6,7 @@ import collections
 import functools
 import itertools
 import json
+import operator
 import os
 import pathlib
 import random
@@ -16,6 +17,8 @@ import sys
 
 import pytest
 import waiting
+
+import recstore
 
 pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 numpy = pytest.importorskip("numpy")
@@ -95,6 +98,23 @@ def test_a_run_that_resumes_on_other_ranks_reads_every_document_once(runs, docum
         legs += [(ranks, rng.randint(1, 2)) for ranks in rng.sample(range(1, 6), 5)]
     _, rows = train(runs, feed, legs)
     check_epoch(rows[:n_rows], documents)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_grain_over_lines_in_place_and_over_windows(documents, tmp_path, workers):
+    grain = pytest.importorskip("grain", reason="needs the packages of `nox -s real`")
+    lines = recstore.read_jsonl(tmp_path / "a.jsonl", in_place=True)
+    windows = recstore.open_tokens(str(tmp_path / "a.bin"), dtype="uint16", end=0, dir=tmp_path).windows(32)
+    for source, value in (lines, operator.itemgetter("n_tokens")), (windows, numpy.ndarray.tolist):
+        dataset = grain.MapDataset.source(source).shuffle(seed=1).map(value).batch(4, batch_fn=list)
+        stream = dataset.to_iter_dataset()
+        if workers:
+            stream = stream.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers))
+        iterator, again = iter(stream), iter(stream)
+        seen = [next(iterator), next(iterator)]
+        again.set_state(iterator.get_state())
+        assert [*seen, *again] == list(dataset)
+        assert sorted(map(str, itertools.chain(*dataset))) == sorted(str(value(item)) for item in source)
 
 
 # ---- Two processes and SIGKILL ----

@@ -21,12 +21,15 @@ from recstore.torch import (
     Fields,
     GroupSampler,
     Headroom,
+    Items,
     LengthBatchSampler,
     Loader,
+    MixSampler,
     Ragged,
     RecordDataset,
     ShardSampler,
     ShuffleSampler,
+    Steps,
     WeightedSampler,
     headroom,
 )
@@ -99,6 +102,10 @@ ShuffleSampler(2.5)  # type: ignore[arg-type]
 shards = ShardSampler(samples, boundaries=[2, 4], window=2, nodes=2)
 assert_type((shards.nodes, shards.window), tuple[int, int])
 assert_type(list(shards), list[int])
+mix = MixSampler([(samples, 0.7), (samples, 0.3, samples.field("label"))], "tokens", until=6, seed=1)
+mix.set_weights([1, 2], at=4)
+assert_type(mix.weights_at(4), list[float])
+MixSampler([(samples, 1)], by="bytes")  # type: ignore[arg-type]
 BatchSampler(shards, 2).load_state_dict(shards.state_dict(samples=0))
 ShardSampler(samples, 2)  # type: ignore[call-arg]
 
@@ -150,3 +157,10 @@ assert_type(Ragged(order, order).rows(), list[Any])
 Fields([1, 2], "label")  # type: ignore[call-overload]
 Fields(train, label=3)  # type: ignore[call-overload]
 Field("paded")  # type: ignore[arg-type]
+
+run = Steps(Loader(Fields(samples, "label"), batch_size=2, shuffle=True), steps=10)
+for batch_of_run in run:
+    assert_type(batch_of_run, dict[str, Any])
+Steps(DataLoader(Images(train)))  # type: ignore[arg-type]
+assert_type(Items(ShuffleSampler(5), epochs=2)[3], int)
+Items([1, 2])  # type: ignore[arg-type]

@@ -250,6 +250,37 @@ def copy_tokens(FileMaps files not None, ends, offsets, Py_ssize_t item_size, st
 
 # ---- Indexes of Megatron ----
 
+cdef struct span_entry:
+    const uint8_t *size_at
+    const uint8_t *pointer_at
+    Py_ssize_t file
+    int64_t document  # in its file
+    int64_t base      # the tokens before the file
+    int64_t tokens    # of the file
+    bint is_last
+    int32_t size
+    int64_t pointer
+    int64_t following
+
+
+cdef void load_spans(span_entry *entries, Py_ssize_t n, Py_ssize_t item_size) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        entries[k].size = <int32_t>rs_load_u32(entries[k].size_at)
+        entries[k].pointer = <int64_t>rs_load_u64(entries[k].pointer_at)
+        if entries[k].is_last:
+            entries[k].following = entries[k].tokens * item_size
+        else:
+            entries[k].following = <int64_t>rs_load_u64(entries[k].pointer_at + 8)
+
+
+cdef bint is_sound_span(const span_entry *entry, Py_ssize_t item_size) noexcept:
+    """Whether the tokens of an entry are in the file, and the next document begins after them."""
+    return (0 <= entry.size <= entry.tokens and entry.pointer >= 0 and entry.pointer % item_size == 0
+            and entry.pointer // item_size <= entry.tokens - entry.size
+            and entry.following == entry.pointer + entry.size * item_size)
+
+
 def index_spans(FileMaps indexes not None, FileMaps files not None, document_ends, token_ends, Py_ssize_t item_size,
                 documents, starts, counts):
     """Fills `starts` and `counts` with the runs of `documents`, as ``.idx`` files give them. All are int64 arrays.
@@ -259,37 +290,45 @@ def index_spans(FileMaps indexes not None, FileMaps files not None, document_end
     fit its ``.bin`` file, and for a file that has changed."""
     cdef Int64s end = Int64s(document_ends), token_end = Int64s(token_ends), document = Int64s(documents)
     cdef Int64s start = Int64s(starts, True), count = Int64s(counts, True)
-    cdef Py_ssize_t k, i = -1, held = -1
-    cdef int64_t local, n = 0, base = 0, tokens = 0, pointer, following
-    cdef int32_t size
+    cdef span_entry entries[COPIES]
+    cdef span_entry *entry
+    cdef Py_ssize_t first, k, n, i = -1
+    cdef int64_t local, total = end.items[end.n - 1] if end.n else 0, n_documents = 0, base = 0, tokens = 0
     cdef uint64_t now_ns = rs_os_now_ns()
     cdef MappedFile file = None
+    cdef list kept
     if not (document.n == start.n == count.n and end.n == token_end.n == len(indexes.files)):
         raise ValueError("documents, starts and counts must have one length, and so must the ends of the files")
-    for k in range(document.n):
-        local = document.items[k]
-        if not 0 <= local < (end.items[end.n - 1] if end.n else 0):
-            raise IndexError(f"document {local} of {end.items[end.n - 1] if end.n else 0}")
-        if held < 0 or local >= end.items[held] or local < end.items[held] - n:
-            i = part_of(<const Py_ssize_t *>end.items, 0, end.n - 1, local)
-            file, held = indexes.at(i, now_ns), i
-            n = end.items[i] - (end.items[i - 1] if i > 0 else 0)
-            base = token_end.items[i - 1] if i > 0 else 0
-            tokens = token_end.items[i] - base
-            if <uint64_t>n > (file.size - INDEX_HEADER) // 12 or file.size < INDEX_HEADER:
-                raise errors.InputError(f"{indexes.paths[i]} is too short for {n} documents")
-        local -= end.items[held] - n
-        size = <int32_t>rs_load_u32(file.data + INDEX_HEADER + 4 * local)
-        pointer = <int64_t>rs_load_u64(file.data + INDEX_HEADER + 4 * n + 8 * local)
-        following = tokens * item_size
-        if local + 1 < n:
-            following = <int64_t>rs_load_u64(file.data + INDEX_HEADER + 4 * n + 8 * local + 8)
-        if (size < 0 or pointer < 0 or pointer % item_size != 0 or size > tokens
-                or pointer // item_size > tokens - size or following != pointer + size * item_size):
-            raise errors.InputError(
-                f"{indexes.paths[held]}: document {local} has {size} tokens from byte {pointer} and the next begins at "
-                f"byte {following}, but {files.paths[held]} has {tokens} tokens of {item_size} bytes; write the index "
-                "again"
-            )
-        start.items[k] = base + pointer // item_size
-        count.items[k] = size
+    for first in range(0, document.n, COPIES):
+        n, kept = min(document.n - first, <Py_ssize_t>COPIES), [file]
+        for k in range(n):
+            local = document.items[first + k]
+            if not 0 <= local < total:
+                raise IndexError(f"document {local} of {total}")
+            if i < 0 or local >= end.items[i] or local < end.items[i] - n_documents:
+                i = part_of(<const Py_ssize_t *>end.items, 0, end.n - 1, local)
+                file = indexes.at(i, now_ns)
+                kept.append(file)
+                n_documents = end.items[i] - (end.items[i - 1] if i > 0 else 0)
+                base = token_end.items[i - 1] if i > 0 else 0
+                tokens = token_end.items[i] - base
+                if file.size < INDEX_HEADER or <uint64_t>n_documents > (file.size - INDEX_HEADER) // 12:
+                    raise errors.InputError(f"{indexes.paths[i]} is too short for {n_documents} documents")
+            entry = &entries[k]
+            entry.file, entry.base, entry.tokens = i, base, tokens
+            entry.document = local - (end.items[i] - n_documents)
+            entry.is_last = entry.document + 1 == n_documents
+            entry.size_at = file.data + INDEX_HEADER + 4 * entry.document
+            entry.pointer_at = file.data + INDEX_HEADER + 4 * n_documents + 8 * entry.document
+        with nogil:  # the pages may have to come from the disk
+            load_spans(entries, n, item_size)
+        for k in range(n):
+            entry = &entries[k]
+            if not is_sound_span(entry, item_size):
+                raise errors.InputError(
+                    f"{indexes.paths[entry.file]}: document {entry.document} has {entry.size} tokens from byte "
+                    f"{entry.pointer} and the next begins at byte {entry.following}, but {files.paths[entry.file]} has "
+                    f"{entry.tokens} tokens of {item_size} bytes; write the index again"
+                )
+            start.items[first + k] = entry.base + entry.pointer // item_size
+            count.items[first + k] = entry.size

@@ -142,6 +142,27 @@ def test_an_index_of_another_file(tmp_path):
             recstore.open_tokens(path)
 
 
+def test_sizes_beyond_32_bits(tmp_path):
+    longest, tail = 2**31 - 1, np.arange(1, 9, dtype=np.int32)
+    lengths = np.array([longest, longest, 8], np.int32)
+    pointers = (np.cumsum(lengths, dtype=np.int64) - lengths) * 4
+    parts = {"sizes": lengths.tobytes(), "pointers": pointers.tobytes()}
+    path = write_megatron(tmp_path / "m", [[], [], tail], "int32", **parts)
+    with open(path, "r+b") as file:  # sparse
+        file.seek(int(pointers[2]))
+        file.write(tail.tobytes())
+        file.seek(0)
+        file.write(bytes(32))
+    with recstore.open_tokens(path) as t:
+        assert t.lengths[:].tolist() == lengths.tolist() and t[2].tolist() == tail.tolist()
+        assert t.gather([1, 2], [longest - 2, 1], [2, 3]).tolist() == [0, 0, 2, 3, 4]
+        w = t.windows(8, stride=2)
+        assert (
+            len(w) == longest + 1 and w[-1].tolist() == tail.tolist() and w[[-2]].tolist() == [[0, 0, 1, 2, 3, 4, 5, 6]]
+        )
+        assert t.nbytes == os.path.getsize(path) == 4 * int(lengths.sum(dtype=np.int64))
+
+
 def test_documents_between_end_tokens(tmp_path, monkeypatch):
     """Runs of end tokens, ends at the borders of blocks and files, a last document without an end."""
     monkeypatch.setattr("recstore.tokens.ends._BLOCK", 4)

@@ -10,12 +10,12 @@ import recstore
 from recstore import RecordList
 from recstore.errors import BusyError, ClosedError, InputError
 
-DOCUMENTS = documents_of(240)
+DOCUMENTS = documents_of(60)
 ENDED = [np.append(document, np.uint16(0)) for document in DOCUMENTS]
 
 
 def thirds(documents):
-    return [documents[i : i + 80] for i in (0, 80, 160)]
+    return [documents[i : i + 20] for i in (0, 20, 40)]
 
 
 def opened(kind, folder):
@@ -56,7 +56,7 @@ def check(t, documents):
     n, lengths = len(documents), [len(document) for document in documents]
     assert len(t) == n and t.dtype == np.uint16
     same(t, documents)
-    same([t[0], t[-1], t[np.int64(n // 2)]], [documents[0], documents[-1], documents[n // 2]])
+    same([t[0], t[-1], t[np.int64(n // 2)], t[False]], [documents[0], documents[-1], documents[n // 2], documents[0]])
     assert not t[0].flags.writeable
     assert len(t.lengths) == n and list(t.lengths) == lengths and np.asarray(t.lengths).tolist() == lengths
     assert t.lengths[1:-1:2].tolist() == lengths[1:-1:2] and t.lengths[[-1, 0]].tolist() == [lengths[-1], lengths[0]]
@@ -155,7 +155,7 @@ def test_a_document_is_mapped_and_not_copied(tmp_path):
 def test_wrong_indices(tmp_path):
     t, _ = opened("megatron", tmp_path)
     w = t.windows(4)
-    for index in (240, -241, [0, 240], [True]):
+    for index in (60, -61, [0, 60], [True]):
         with pytest.raises(IndexError):
             t[index]
         with pytest.raises(IndexError):
@@ -169,7 +169,8 @@ def test_wrong_indices(tmp_path):
     for starts, counts in (([-1], [1]), ([0], [length + 1]), ([length + 1], [0]), ([1], [2**62]), ([0], [-1])):
         with pytest.raises(IndexError):
             t.gather([1], starts, counts)
-    for wrong in ({"starts": [0, 1]}, {"counts": [0, 1]}, {"out": np.empty(length + 1, np.uint16)}):
+    outs = np.empty(length + 1, np.uint16), np.empty(length, np.int16), np.empty(2 * length, np.uint16)[::2]
+    for wrong in ({"starts": [0, 1]}, {"counts": [0, 1]}, *({"out": out} for out in outs)):
         with pytest.raises(ValueError):
             t.gather([1], **wrong)
     for wrong in ({"length": 0}, {"length": 4, "stride": 0}):

@@ -63,7 +63,7 @@ def test_every_window_of_draws_has_the_proportions(sources):
     assert np.abs(all_counts - 30_000 * weights / weights.sum()).max() <= 2
 
 
-@pytest.mark.parametrize("kind", ["array", "list", "field", "one int"])
+@pytest.mark.parametrize("kind", ["array", "list", "tensor", "field", "one int"])
 def test_every_window_of_tokens_has_the_proportions(kind):
     rng = np.random.default_rng(1)
     columns = [np.minimum(rng.lognormal(mean, 1, 20_000), 2000).astype(np.int32) for mean in (4, 5, 6)]
@@ -71,6 +71,8 @@ def test_every_window_of_tokens_has_the_proportions(kind):
     lengths = list(columns)
     if kind == "list":
         lengths = [column.tolist() for column in columns]
+    elif kind == "tensor":
+        lengths = [torch.from_numpy(column) for column in columns]
     elif kind == "field":
         lengths = [recstore.RecordList({"n": int(n)} for n in column).field("n") for column in columns]
     elif kind == "one int":
@@ -123,6 +125,7 @@ def test_first_ends_with_the_first_source():
     indices = np.fromiter(mix(until="first"), int)
     assert len(indices) == 1000
     assert 98 <= (indices >= 4900).sum() <= 100 and len(set(indices.tolist())) == 1000
+    assert len(MixSampler([([1], 5e-324), ([2], 1.0)], until="first")) == 1
 
 
 def test_samplers_keep_their_orders():
@@ -225,6 +228,14 @@ def test_many_changes_go_to_a_file(tmp_path, many_marks):
     assert list(later) == expected[500:]
     with pytest.raises(ValueError, match="give dir=, its folder"):
         mix(until=4000).load_state_dict(state)
+    kept_state = kept.state_dict(samples=100)
+    again = mix(until=4000, dir=tmp_path)
+    again.load_state_dict(kept_state)
+    last = mix(until=4000, dir=tmp_path)
+    last.load_state_dict(again.state_dict())
+    assert list(last) == list(kept)[100:]
+    kept_state["changes"][0][2][0] = kept_state["drawn"][0] = kept_state["weights"][0] = 99  # a copy
+    assert kept.state_dict(samples=100) == again.state_dict() | {"changes": kept.state_dict(samples=100)["changes"]}
     path = tmp_path / state["changes"]
     path.write_text(path.read_text().replace("990", "991"))
     with pytest.raises(ValueError, match="was changed"):
@@ -334,8 +345,10 @@ def test_a_state_of_another_mix(other, message):
 def test_a_state_of_other_lengths():
     lengths = np.arange(1, 1001)
     state = MixSampler([(lengths, 1, lengths)], "tokens").state_dict()
+    other = lengths.copy()
+    other[13] += 1
     with pytest.raises(ValueError, match="source 0 had other orders or lengths"):
-        MixSampler([(lengths, 1, lengths[::-1])], "tokens").load_state_dict(state)
+        MixSampler([(lengths, 1, other)], "tokens").load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -414,3 +427,10 @@ def test_bad_lengths_name_the_record(length):
         list(MixSampler([(range(100), 1, lengths)], "tokens"))
     with pytest.raises(TypeError, match="lengths of source 0 must be integers"):
         list(MixSampler([(range(100), 1, lengths / 2)], "tokens"))
+
+
+def test_a_source_without_tokens():
+    sources = [(range(100), 1, np.zeros(100, int)), (range(100), 1, 5)]
+    with pytest.raises(ValueError, match="source 0: .* records in a row have no tokens"):
+        list(MixSampler(sources, "tokens", 1000))
+    assert sorted(MixSampler(sources, "tokens")) == list(range(200))
