@@ -36,7 +36,7 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
         raise CorruptError("a line without the description of its file")
     kind, path, size, mtime, crc, arguments = extra
     known = kind == "json" and not arguments or kind == "text" and len(arguments) == 2 and arguments[0] in CODECS
-    if not (known and size > 0 and path.startswith("/")):
+    if not (known and 0 < size < 1 << 63 and path.startswith("/")):
         raise CorruptError(f"a line of a file {path!r:.80} of an unknown format")
     if checking:
         return lambda begin: begin
@@ -53,6 +53,8 @@ def _opened(file: native.TextFile) -> int:
     except FileNotFoundError:
         reason = f"no such file, but it had lines of this list: restore it, or {_REMEDY}"
         raise FileNotFoundError(errno.ENOENT, reason, file.path) from None
+    except ValueError as error:  # a null byte or a lone surrogate
+        raise CorruptError(f"a line of a file {file.path!r:.80}: {error}") from None
     try:
         change = changed(descriptor, file.size, *file.stamp)
         if change is not None:
