@@ -62,7 +62,8 @@ class InPlaceSource(reading.FileSource):
             return super().save(path, **options)
         again = copy.copy(self)
         try:
-            again.older = _Older(segment)
+            with suppress(Error):  # the store is damaged
+                again.older = _Older(segment)
             super(InPlaceSource, again).save(path, **options)
         finally:
             segment.close()
@@ -129,6 +130,7 @@ class _Older:
     """The blocks of lines in an older index, by file."""
 
     def __init__(self, segment: native.Segment) -> None:
+        native.LineFinder.check_blocks(segment)
         self.segment = segment
         self.blocks: dict[str, tuple[Extra, int, int]] = {}  # {path: (EXTRA, first block, end of its blocks)}
         extras, last = [_extra_of(nodes) for nodes in self.segment.trees()], None

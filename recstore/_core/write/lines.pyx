@@ -76,6 +76,13 @@ cdef class LineFinder:
         self.left -= self.n
         self.n = 0
 
+    @staticmethod
+    def check_blocks(Segment segment not None):
+        """Raises CorruptError if the blocks of an older store, which `take` reads, do not match their checksum."""
+        cdef const rs_section *table = &segment.numbered(0).directory.sections[RS_FMT_SECTION_BLOCKS]
+        if rs_crc32c(0, segment.seg.data + table.off, table.size_bytes) != table.crc:
+            raise errors.CorruptError("the blocks of the older index do not match their checksum")
+
     def take(self, Segment segment not None, begin, end):
         """Adds blocks `begin` to `end` - 1 of another store of the file, except the last: its lines are found again,
         because the last of them may have been cut. Called after `begin`."""
@@ -88,15 +95,19 @@ cdef class LineFinder:
         try:
             for number in range(begin, end):
                 block = segment.know_block(store, number)
+                heap = rs_slice_of(segment.seg.data + block.heap_off, block.heap_size_bytes)
+                if (block.first_record >= store.header.n_records
+                        or rs_crc32c(0, heap.ptr, block.heap_size_bytes) != block.heap_crc):
+                    raise errors.CorruptError(f"block {number} of the older index is damaged: delete the index, so that "
+                                              "all lines are found again")
                 if number + 1 == end:
                     break
-                heap = rs_slice_of(segment.seg.data + block.heap_off, block.heap_size_bytes)
-                if rs_crc32c(0, heap.ptr, block.heap_size_bytes) != block.heap_crc:
-                    raise errors.CorruptError(f"block {number} of the older index does not match its checksum: "
-                                              "delete it, so that all lines are found again")
                 check(rs_lines_append_heap(&self.lines, &self.builder.builder, heap, block.n_records, &err), &err)
                 self.left -= block.n_records
-            self.lines.at = self.lines.begin = StoreReader.apart(store).get(block.first_record)
+            at = StoreReader.apart(store).get(block.first_record)
+            if type(at) is not int or not 0 <= at < INT64_MAX:
+                raise errors.CorruptError(f"a line at {at!r:.40} in the older index: delete it")
+            self.lines.at = self.lines.begin = at
         finally:
             segment.leave()
 

@@ -194,6 +194,22 @@ def test_an_index_that_grows_with_its_files(lines, tmp_path):
         assert z[-3:].to_list() == [-2, [8], [9]]
 
 
+def test_a_damaged_index_does_not_grow(lines, tmp_path):
+    path, index = lines(range(70_000)), tmp_path / "index.rec"
+    sources.jsonl(path, in_place=True).save(index)
+    intact = index.read_bytes()
+    for number in range(len(intact) - 800, len(intact), 3):  # the blocks and what describes them
+        damaged = bytearray(intact)
+        damaged[number] ^= 0xFF
+        index.write_bytes(damaged)
+        try:
+            sources.jsonl(path, in_place=True).save(index)
+        except CorruptError:
+            continue
+        with recstore.open(index) as x:
+            assert len(x) == 70_000 and x[65_536] == 65_536 and x[-1] == 69_999
+
+
 def test_an_index_of_a_file_that_comes_twice_grows(lines, tmp_path):
     path, index = lines(range(3)), tmp_path / "index.rec"
     for _ in range(2):
@@ -327,7 +343,7 @@ def test_decoders(lines, monkeypatch, decoder):
 @pytest.mark.parametrize("extra", [None, ("json", "/a", 1, 0, 0), ("xml", "/a", 1, 0, 0, ()), ("text", "/a", 1, 0, 0, ("rot13", "keep")), ("json", "a", 1, 0, 0, ()), ("json", "/a\0", 1, 0, 0, ()), ("json", "/\ud800", 1, 0, 0, ()), ("json", "/a", 1 << 63, 0, 0, ())])  # fmt: skip
 def test_bytes_that_lie(extra):
     with pytest.raises(CorruptError):
-        line_values.maker(extra)
+        line_values.maker(extra)(0)
 
 
 # ---- Fields and columns ----
