@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MixSampler"]
 
+_BEHIND = 3 << 60  # no source comes this far behind, and below it no draw overflows
 _MARK = 1 << 16  # the items between two marks: 2 ms of draws from a dozen sources
 _MOST_MARKS, _LATEST_MARKS = 64, 16
 _MOST_EMPTY = 1 << 16  # the records without tokens that a source that begins again may have in a row
@@ -311,7 +312,7 @@ class MixSampler(sampler_base.IndexSampler):
 
     def _check_mark(self, mark: Mark, consumed: int) -> None:
         position, drawn, behind = mark
-        possible = position == consumed - consumed % _MARK and all(abs(amount) < NEVER for amount in behind)
+        possible = position == consumed - consumed % _MARK and sum(behind) == 0 and max(map(abs, behind)) < _BEHIND
         for count, source in zip(drawn, self._sources):
             possible = possible and 0 <= count <= (source.sampler._length if isinstance(self._until, str) else NEVER)
         if not possible:
