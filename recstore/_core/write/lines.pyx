@@ -98,8 +98,8 @@ cdef class LineFinder:
                 heap = rs_slice_of(segment.seg.data + block.heap_off, block.heap_size_bytes)
                 if (block.first_record >= store.header.n_records
                         or rs_crc32c(0, heap.ptr, block.heap_size_bytes) != block.heap_crc):
-                    raise errors.CorruptError(f"block {number} of the older index is damaged: delete the index, so that "
-                                              "all lines are found again")
+                    raise errors.CorruptError(f"block {number} of the older index is damaged: delete the index, so "
+                                              "that all lines are found again")
                 if number + 1 == end:
                     break
                 check(rs_lines_append_heap(&self.lines, &self.builder.builder, heap, block.n_records, &err), &err)
