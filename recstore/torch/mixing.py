@@ -58,8 +58,8 @@ class MixSampler(sampler_base.IndexSampler):
         until: the end of an epoch. "all": all sources are exhausted, so each record comes once; the others share the
             draws of an exhausted one. "first": the first source is exhausted, to within two records. An int: that
             many records; an exhausted source begins again in a new order.
-        weights: a function of the step that returns the weights: a curriculum. The step is the number of records that
-            all ranks have drawn in the epoch; the function is called for the multiples of 1,024.
+        weights: a function of the position that returns the weights: a curriculum. The position is the number of
+            records that all ranks have drawn in the epoch; the function is called for the multiples of 1,024.
         dir: a folder for the changes of :meth:`set_weights`, which the state then names. None: the state holds them,
             at most 16.
         seed, rank, world_size, drop_last: as in :class:`ShuffleSampler`.
@@ -150,19 +150,19 @@ class MixSampler(sampler_base.IndexSampler):
 
     # ---- Weights ----
 
-    def weights_at(self, step: SupportsIndex) -> list[float]:
-        """The weights that hold at a step of the sampler's epoch: when all ranks have drawn `step` records in it."""
-        return self._weights.at(self._epoch, places.at_least(0, step, "step"))
+    def weights_at(self, position: SupportsIndex) -> list[float]:
+        """The weights that hold when all ranks have drawn `position` records in the sampler's epoch."""
+        return self._weights.at(self._epoch, places.at_least(0, position, "position"))
 
     def set_weights(self, weights: Sequence[float], at: SupportsIndex) -> None:
-        """Changes the weights from a step of the sampler's epoch on, and in later epochs. Call it on all ranks.
+        """Changes the weights from a position of the sampler's epoch on, and in later epochs. Call it on all ranks.
 
         Args:
             weights: the weight of each source.
-            at: the step: the number of records that all ranks have drawn in the epoch before the change.
+            at: the position: the number of records that all ranks have drawn in the epoch before the change.
 
-        The sampler must not have drawn beyond the step. It draws ahead of the loop, so change weights some batches
-        ahead. Raises ValueError for weights as the constructor does, for a step that is past, for a sampler with a
+        The sampler must not have drawn beyond the position. It draws ahead of the loop, so change weights some batches
+        ahead. Raises ValueError for weights as the constructor does, for a position that is past, for a sampler with a
         function of weights or ``until="first"``, and for more than 16 changes without `dir`."""
         at = places.at_least(0, at, "at")
         if self._weights.is_function or self._until == "first":
@@ -174,7 +174,7 @@ class MixSampler(sampler_base.IndexSampler):
                 drawn = max(drawn, self._latest_draws[1].position)
             if at < drawn:
                 raise ValueError(
-                    f"at={at} is past: {drawn} records of epoch {self._epoch} are drawn; give a later step"
+                    f"at={at} is past: {drawn} records of epoch {self._epoch} are drawn; give a later position"
                 )
             self._weights.add(self._epoch, at, weights)
             self._latest_draws = None  # it would draw on with the weights of before

@@ -277,7 +277,7 @@ def test_a_changed_function_is_an_error():
         return MixSampler([(range(5000), None), (range(5000), None)], weights=lambda step: weights, until=10**6)
 
     state = make([1, 1]).state_dict(samples=70_000)
-    with pytest.raises(ValueError, match=r"the state has the weights \[1.0, 1.0\] at step 65536 of epoch 0, not"):
+    with pytest.raises(ValueError, match=r"the state has the weights \[1.0, 1.0\] at position 65536 of epoch 0, not"):
         make([1, 2]).load_state_dict(state)
 
 
