@@ -12,9 +12,10 @@ cdef enum CsvPlace:
 
 cdef class CsvQuotes:
     """Checks the quotes of one CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. `line` is
-    the number of the first line. Not thread-safe.
+    the number of the first line. With `one_line`, a line break in a quoted cell is a fault. Not thread-safe.
 
     Attributes:
+        at: the number of scanned bytes.
         line: the current line.
         cell_line: the first line of the last quoted cell.
     """
@@ -24,15 +25,18 @@ cdef class CsvQuotes:
     cdef bint after_return  # whether the last byte was a carriage return
     cdef int64_t row    # where the current row begins, relative to the next piece: 0 or negative
     cdef int64_t longest
+    cdef bint one_line
+    cdef readonly uint64_t at
     cdef readonly uint64_t line
     cdef readonly uint64_t cell_line
 
-    def __init__(self, delimiter, quote, escape, uint64_t line):
+    def __init__(self, delimiter, quote, escape, uint64_t line, bint one_line=False):
         self.delimiter = ord(delimiter)
         self.quote = -1 if quote is None else ord(quote)
         self.escape = -1 if escape is None else ord(escape)
         self.place = CSV_BEGIN
         self.line = line
+        self.one_line = one_line
 
     @property
     def quoted(self):
@@ -50,7 +54,8 @@ cdef class CsvQuotes:
         return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
-        """Scans the next piece. Returns False, and stops, if text follows a closing quote."""
+        """Scans the next piece. Returns False, and stops, if text follows a closing quote, or at a line break in a
+        quoted cell with `one_line`."""
         cdef const uint8_t *bytes_ = <const uint8_t *>PyBytes_AS_STRING(text)
         cdef Py_ssize_t i = 0, size = len(text)
         cdef CsvPlace place = self.place
@@ -68,6 +73,8 @@ cdef class CsvQuotes:
                         place = CSV_QUOTED_ESCAPE
                     elif byte == self.quote:
                         place = CSV_CLOSED
+                    elif ends_line and self.one_line:
+                        break
                 elif place == CSV_QUOTED_ESCAPE:
                     place = CSV_QUOTED
                 elif place == CSV_PLAIN_ESCAPE:
@@ -91,4 +98,5 @@ cdef class CsvQuotes:
                 i += 1
         self.place = place
         self.row -= size
+        self.at += i
         return i == size
