@@ -321,13 +321,15 @@ class RowPlaces(in_place_files.InPlaceSource):
                 known = ", ".join(csv_lines.KINDS)
                 raise ValueError(f"dtypes: in_place=True reads {known}, but column {name!r} is {kind}: leave it out")
             columns.append((name, names.index(name), kind))
-        self.quotes = native.CsvQuotes(form.delimiter, form.quote, None, 1, True)
+        self.quotes = None if form.quote is None else native.CsvQuotes(form.delimiter, form.quote, None, 1, True)
         nulls = tuple(rules.null_values)
         arguments = form.delimiter, form.quote, form.empty, begin, choice.missing, nulls, len(names), tuple(columns)
         return arguments, in_place_files.NONE if form.keeps_empty(len(names)) else in_place_files.EMPTY, begin
 
     def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
         super()._check_piece(file, finder, buffer, n)
+        if self.quotes is None:
+            return
         start = finder.at - self.quotes.at
         if self.quotes.follow(bytes(memoryview(buffer)[:n])):
             return

@@ -12,7 +12,8 @@ cdef enum CsvPlace:
 
 cdef class CsvQuotes:
     """Checks the quotes of one CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. `line` is
-    the number of the first line. With `one_line`, a line break in a quoted cell is a fault. Not thread-safe.
+    the number of the first line. With `one_line`, which takes no escape character, an LF in a quoted cell is a fault,
+    and lines are not counted. Not thread-safe.
 
     Attributes:
         at: the number of scanned bytes.
@@ -54,16 +55,30 @@ cdef class CsvQuotes:
         return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
-        """Scans the next piece. Returns False, and stops, if text follows a closing quote, or at a line break in a
-        quoted cell with `one_line`."""
+        """Scans the next piece. Returns False, and stops, if text follows a closing quote, or at an LF in a quoted
+        cell with `one_line`."""
         cdef const uint8_t *bytes_ = <const uint8_t *>PyBytes_AS_STRING(text)
-        cdef Py_ssize_t i = 0, size = len(text)
+        cdef const uint8_t *found
+        cdef Py_ssize_t i = 0, end, size = len(text)
         cdef CsvPlace place = self.place
         cdef uint8_t byte
         cdef bint ends_line
         with nogil:
             while i < size:
                 byte = bytes_[i]
+                if self.one_line and place != CSV_CLOSED and byte != self.quote:
+                    found = <const uint8_t *>memchr(bytes_ + i, self.quote, <size_t>(size - i))
+                    end = size if found == NULL else found - bytes_
+                    if place == CSV_QUOTED:
+                        found = <const uint8_t *>memchr(bytes_ + i, c"\n", <size_t>(end - i))
+                        if found != NULL:
+                            i = found - bytes_
+                            break
+                    else:
+                        byte = bytes_[end - 1]
+                        place = CSV_BEGIN if byte in (self.delimiter, c"\r", c"\n") else CSV_PLAIN
+                    i = end
+                    continue
                 ends_line = byte == c"\r" or byte == c"\n"
                 if ends_line and not (byte == c"\n" and self.after_return):
                     self.line += 1
@@ -73,8 +88,6 @@ cdef class CsvQuotes:
                         place = CSV_QUOTED_ESCAPE
                     elif byte == self.quote:
                         place = CSV_CLOSED
-                    elif ends_line and self.one_line:
-                        break
                 elif place == CSV_QUOTED_ESCAPE:
                     place = CSV_QUOTED
                 elif place == CSV_PLAIN_ESCAPE:

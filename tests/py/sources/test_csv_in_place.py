@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import recstore
 from recstore import sources
+from recstore._core import native
 from recstore.errors import CorruptError, InputError
 from recstore.sources import in_place, line_values
 
@@ -200,6 +201,19 @@ def test_a_quote_after_the_first_block(path):
     path.write_text("a,b\n" + "1,2\n" * 400_000 + '3,"4"5\n')
     with pytest.raises(InputError, match="byte 1,600,009: text follows the closing quote"):
         recstore.read_csv(path, dtypes=str, in_place=True)
+
+
+@given(st.text(st.sampled_from('a",\n'), max_size=20), st.integers(1, 5))
+def test_the_first_fault_of_the_quotes(text, size):
+    data = text.encode()
+    bytewise = native.CsvQuotes(",", '"', None, 1)
+    faults = (
+        i for i, byte in enumerate(text) if bytewise.quoted and byte == "\n" or not bytewise.follow(byte.encode())
+    )
+    fault = next(faults, len(data))
+    quotes = native.CsvQuotes(",", '"', None, 1, True)
+    all(quotes.follow(data[i : i + size]) for i in range(0, len(data), size))
+    assert quotes.at == fault and (fault < len(data) or quotes.quoted == bytewise.quoted)
 
 
 @pytest.mark.parametrize(
