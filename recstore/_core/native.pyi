@@ -446,12 +446,15 @@ class JsonBounds:
     def split(self, buffer: bytes, first: int, start: int, end: int) -> list[bytes]: ...
 
 class CsvQuotes:
+    at: int
     escaped: bool
     line: int
     longest_row: int
     cell_line: int
     quoted: bool
-    def __init__(self, delimiter: str, quote: str | None, escape: str | None, line: int) -> None: ...
+    def __init__(
+        self, delimiter: str, quote: str | None, escape: str | None, line: int, one_line: bool = ...
+    ) -> None: ...
     def follow(self, text: bytes) -> bool: ...
 
 class MappedShards:

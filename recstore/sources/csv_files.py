@@ -7,9 +7,12 @@ import logging
 import os
 import tempfile
 
+from recstore._core import native
 from recstore.building import build_options
+from recstore.errors import InputError
 from recstore.lazy_names import named_arguments
-from recstore.sources import csv_text, inputs, reading, table_files
+from recstore.sources import csv_lines, csv_text, inputs, reading, table_files
+from recstore.sources import in_place as in_place_files
 from recstore.text import counted
 
 TYPE_CHECKING = False
@@ -49,20 +52,19 @@ def csv(
     missing: Missing = "none",
     where: Where = None,
     n_rows: int | None = None,
+    in_place: bool = False,
 ) -> Source[dict[str, Any]]:
     """The rows of CSV files, each a dict of its columns. pyarrow parses the text.
 
     Without `dtypes` the files are read twice. The first pass finds the type of each column from all its cells: bool if
-    they are ``true`` or ``false``, int if they are whole numbers, float if they are numbers, else str. Numbers with a
-    leading zero or a plus sign are text. A column with fractions and a whole number that a float cannot hold is text
-    too. Dates stay text.
+    they are ``true`` or ``false``, int if they are whole numbers, float if they are numbers, else str. Dates, numbers
+    with a leading zero or a plus sign, and fractions beside a whole number that a float cannot hold are text.
 
     Args:
         path: a path, a pattern, a URL, a binary file object, or a list of these, as for :func:`lines`. A
             record has the columns of its own file; the type of a column comes from all files.
         delimiter: one character; by default a tab for ``.tsv`` and ``.tab`` files, else a comma.
-        header: True if the first row has the names; False to name the columns "0", "1" and so on; or a list of names
-            for a file without a header.
+        header: True if the first row has the names; False for the names "0", "1" and so on; or a list of names.
         columns: the names of the columns to store, in this order.
         dtypes: a dict from column to type, or one type for all columns: int, float, str, bool, a name such as
             "float32" or "date32", or a pyarrow type. If `dtypes` has all columns, the files are read once.
@@ -75,9 +77,10 @@ def csv(
             in `dtypes`, and to log their number as a warning.
         empty: "keep" makes an empty line a row in a file of one column, "skip" skips it.
         missing: "none" stores None for a missing value, "absent" omits its key from the record.
-        where: a function of a record with all columns, or a pyarrow Expression; only rows for which it is true are
-            stored.
+        where: a function of a record with all columns, or a pyarrow Expression; rows for which it is true are stored.
         n_rows: the most rows to store. The types come from these rows alone, except with `where` or errors="skip".
+        in_place: whether to store only where the rows begin, as for :func:`jsonl`, without `escape`, `errors`, `where`,
+            other encodings, line breaks in cells and types other than bool, int64, uint64, float64 and string.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
     line, for a wrong number of cells, a cell that does not fit its type, a quote that never closes, text after a
@@ -90,7 +93,8 @@ def csv(
     """
     rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
     choice = rules.chosen(columns, dtypes, missing, where, n_rows)
-    return CsvSource([_again(file) for file in inputs.resolve(path)], choice, rules)
+    files = inputs.resolve(path)
+    return RowPlaces(files, choice, rules) if in_place else CsvSource(list(map(_again, files)), choice, rules)
 
 
 def read_csv(
@@ -110,6 +114,7 @@ def read_csv(
     missing: Missing = "none",
     where: Where = None,
     n_rows: int | None = None,
+    in_place: bool = False,
     **options: Unpack[BuildOptions],
 ) -> RecordList[dict[str, Any]]:
     """``RecordList(recstore.sources.csv(path, ...), **options)``: see :func:`recstore.sources.csv` for the arguments
@@ -270,6 +275,68 @@ class CsvSource(table_files.TableFileSource):
                     self.block = rows.block
         self.types.update((name, guess.type) for name, guess in guesses.items())
         self.known = True
+
+
+# ---- Rows in place ----
+
+
+class RowPlaces(in_place_files.InPlaceSource):
+    """The places of the rows of CSV files. `table` finds the types of the columns."""
+
+    def __init__(self, files: list[Input], choice: table_files.Choice, rules: Rules) -> None:
+        hints = {"errors": "correct the files", "where": "write x.filter(...)", "escape": "leave in_place out"}
+        in_place_files.refuse({"errors": rules.errors, "where": choice.where, "escape": rules.form[2]}, hints)
+        codec = rules.form_of("").codec
+        if codec != "utf-8":
+            raise ValueError(f"in_place=True reads UTF-8, not {codec}: leave it out")
+        super().__init__(files, "csv", (), in_place_files.NONE, choice.n_rows)
+        self.table = CsvSource(files, choice, rules)
+        self.content = {"in_place": "csv", **self.table.content}
+
+    def _read(self, builder: Any, progress: bool) -> None:
+        if self.n_rows == 0:
+            return
+        self.table._restart()
+        self.table.find_types(progress)
+        super()._read(builder, progress)
+
+    def _begin(self, file: Input, mark: int) -> tuple[tuple[Any, ...], int, int]:
+        from recstore.sources import csv_rows
+
+        table = self.table
+        choice, rules = table.choice, table.rules
+        with csv_rows.Rows(file, rules, choice) as rows:
+            form, names, needed, begin = rows.form, rows.names, rows.needed, rows.body.begin
+        with file.open_raw() as opened:
+            before = os.pread(opened.fileno(), 1, begin - 1) if begin > mark else b"\n"
+            if before != b"\n" and begin < os.fstat(opened.fileno()).st_size:
+                raise InputError(f"{file.name}, byte {begin:,}: {in_place_files.LONE}")
+        if form.quote == form.delimiter:
+            raise ValueError(f"quote and delimiter are both {form.quote!r}: give quote=None")
+        columns = []
+        for name in choice.columns or needed:
+            kind = str(table.types.get(name, rules.for_all))
+            kind = "float64" if kind == "double" else kind  # Arrow says double
+            if kind not in csv_lines.KINDS:
+                known = ", ".join(csv_lines.KINDS)
+                raise ValueError(f"dtypes: in_place=True reads {known}, but column {name!r} is {kind}: leave it out")
+            columns.append((name, names.index(name), kind))
+        self.quotes = None if form.quote is None else native.CsvQuotes(form.delimiter, form.quote, None, 1, True)
+        nulls = tuple(rules.null_values)
+        arguments = form.delimiter, form.quote, form.empty, begin, choice.missing, nulls, len(names), tuple(columns)
+        return arguments, in_place_files.NONE if form.keeps_empty(len(names)) else in_place_files.EMPTY, begin
+
+    def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
+        super()._check_piece(file, finder, buffer, n)
+        if self.quotes is None:
+            return
+        start = finder.at - self.quotes.at
+        if self.quotes.follow(bytes(memoryview(buffer)[:n])):
+            return
+        fault = f"text follows the closing quote of a cell; {csv_text.UNQUOTED}"
+        if self.quotes.quoted:
+            fault = "a line break in quotes, where in_place=True takes rows of one line: leave in_place out"
+        raise InputError(f"{file.name}, byte {start + self.quotes.at:,}: {fault}")
 
 
 # ---- Reading a file twice ----

@@ -123,7 +123,7 @@ class Body:
     its own thread.
 
     `header` is True if the first non-empty row has the names, False for the names "0", "1" and so on, or a list of
-    names. `names` has the resulting names.
+    names. `names` has the resulting names, `begin` the byte at which the rows begin in a file of UTF-8.
     """
 
     closed = False
@@ -189,7 +189,9 @@ class Body:
 
     def _names(self, header: Header) -> list[str]:
         """Reads the lines before the rows, and the rest of their block. Returns the names of the columns."""
-        form, head = self.form, self._more(_HEAD).removeprefix(codecs.BOM_UTF8)
+        form, start = self.form, self._more(_HEAD)
+        head = start.removeprefix(codecs.BOM_UTF8)
+        mark = len(start) - len(head)
         while True:
             skipped = form.skipped(head)
             number, first, used = (0, None, skipped) if isinstance(header, list) else form.first_row(head, skipped)
@@ -202,7 +204,8 @@ class Body:
             head += self._more(max(_HEAD, len(head)))
         if self.ended:
             self._follow(b"")
-        rows = head[used if header is True else skipped :]
+        before = used if header is True else skipped
+        self.begin, rows = mark + before, head[before:]
         if not rows:
             self.last = b"\n"
         self.rest = codecs.BOM_UTF8 + rows  # pyarrow drops one mark, which could be part of the first cell

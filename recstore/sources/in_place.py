@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from recstore.sources.line_values import Extra
 
 _BLOCK = 1 << 18  # bytes per read
+LONE = (
+    "a line ends with a CR alone, where in_place=True takes LF and CRLF: leave in_place out, or convert the line ends"
+)
 NONE, EMPTY, BLANK = range(3)  # the lines that are skipped, as LineFinder.begin takes them
 
 
@@ -94,10 +97,9 @@ class InPlaceSource(reading.FileSource):
             mark = encodings.marked(start)
             if mark not in (None, "utf-8"):
                 raise InputError(f"{file.name}: the text is {mark}; in_place=True reads UTF-8: leave it out")
-            arguments = ("utf-8", *self.arguments[1:]) if mark and self.kind == "text" else self.arguments
             crc = line_values.tail_crc(opened.fileno(), size)
-            at = len(codecs.BOM_UTF8) if mark else 0
-            finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), self.skip, at)
+            arguments, skip, at = self._begin(file, len(codecs.BOM_UTF8) if mark else 0)
+            finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), skip, at)
             if self.older is not None:
                 self.older.give(opened.fileno(), path, (self.kind, arguments), finder)
                 at = finder.at
@@ -106,21 +108,24 @@ class InPlaceSource(reading.FileSource):
                 n = opened.readinto(view[: size - at])
                 if not n:
                     raise InputError(f"{file.name}: the file was cut while it was read")
-                if self.kind == "text":
-                    self._require_ends(file, finder, buffer, n)
+                self._check_piece(file, finder, buffer, n)
                 finder.add(buffer, n)
                 at += n
                 bar.moved(at / size)
             finder.end()
 
-    def _require_ends(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
-        """Raises InputError if a line ends with a CR alone."""
+    def _begin(self, file: Input, mark: int) -> tuple[tuple[Any, ...], int, int]:
+        """`(arguments, skip, byte of the first line)` of a file that begins with a byte order mark of `mark` bytes."""
+        arguments = ("utf-8", *self.arguments[1:]) if mark and self.kind == "text" else self.arguments
+        return arguments, self.skip, mark
+
+    def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
+        """Checks the next n bytes. Raises InputError if a line ends with a CR alone."""
+        if self.kind == "json":
+            return
         lone = finder.lone_return(buffer, n)
         if lone >= 0:
-            raise InputError(
-                f"{file.name}, byte {finder.at + lone:,}: a line ends with a CR alone, where in_place=True takes LF "
-                "and CRLF: leave in_place out, or convert the line ends"
-            )
+            raise InputError(f"{file.name}, byte {finder.at + lone:,}: {LONE}")
 
     def _check(self) -> None:
         """A file that grew meanwhile is checked when it is read."""

@@ -36,12 +36,19 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
         raise CorruptError("a line without the description of its file")
     kind, path, size, mtime, crc, arguments = extra
     known = kind == "json" and not arguments or kind == "text" and len(arguments) == 2 and arguments[0] in CODECS
+    if kind == "csv":
+        from recstore.sources import csv_lines
+
+        row = csv_lines.decoder(*arguments) if csv_lines.is_known(arguments) else None
+        known = row is not None
     if not (known and 0 < size < 1 << 63 and path.startswith("/") and _is_path(path)):
         raise CorruptError(f"a line of a file {path!r:.80} of an unknown format")
     if checking:
         return lambda begin: begin
     if kind == "text":
         return native.TextFile(path, size, (mtime, crc), _opened, arguments[0]).value
+    if kind == "csv":
+        return native.TextFile(path, size, (mtime, crc), _opened, None, row, row, _refused_row).value
     decoders = json_values.DECODE, json_values.DECODE_LONG
     return native.TextFile(path, size, (mtime, crc), _opened, None, *decoders, _refused).value
 
@@ -112,12 +119,23 @@ def _refused(file: native.TextFile, begin: int, line: bytes, error: Exception) -
         return json_values.exact(line)
     except json_values.NOT_JSON as why:
         reason = json_values.reason(line, why)
+    raise _wrong_line(file, begin, reason) from None
+
+
+def _refused_row(file: native.TextFile, begin: int, line: bytes, error: Exception) -> Any:
+    """Raises InputError for a line that is not a row of the CSV file."""
+    if not isinstance(error, InputError):
+        raise error
+    raise _wrong_line(file, begin, str(error)) from None
+
+
+def _wrong_line(file: native.TextFile, begin: int, reason: str) -> InputError:
     descriptor = file.descriptor_number()
     change = difference(descriptor, file.size, *file.stamp)
     if change is not None:
-        raise InputError(f"{file.path}: {change}; {_REMEDY}") from None
+        return InputError(f"{file.path}: {change}; {_REMEDY}")
     place = f"byte {begin:,}"
     if begin <= _LINES_COUNTED:
         number = os.pread(descriptor, begin, 0).count(b"\n") + 1
         place = f"line {number:,}, {place}"
-    raise InputError(f"{file.path}, {place}: {reason}") from None
+    return InputError(f"{file.path}, {place}: {reason}")

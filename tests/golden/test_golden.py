@@ -49,7 +49,7 @@ MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").r
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
     modules = (literals, literals_ext, *RECORD_MODULES)
-    stores = {"tables-mapping", "lines"}.union(*(module.STORES for module in modules))
+    stores = {"tables-mapping", "lines", "csv-lines"}.union(*(module.STORES for module in modules))
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
     for name, digest in MANIFEST.items():
@@ -69,12 +69,20 @@ def test_the_reference_reads(name):
     assert same(reader.check((HERE / f"v1-{name}.rec").read_bytes()), STORES[name][0])
 
 
-def test_lines():
+JSON = "json", "/golden/lines.jsonl", 60, 1_700_000_000_000_000_000, 0x12345678, ()
+TEXT = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii", "keep")
+COLUMNS = ("id", 0, "int64"), ("text", 2, "string"), ("score", 1, "float64")
+ROWS_OF_CELLS = (",", '"', "keep", 14, "none", ("", "NA"), 3, COLUMNS)
+ROWS = "csv", "/golden/rows.csv", 34, 1_700_000_000_000_000_000, 0x12345678, ROWS_OF_CELLS
+ONE = "csv", "/golden/one.tsv", 5, -5, 0, ("\t", None, "keep", 0, "absent", (), 1, (("0", 0, "uint64"),))
+LINES = {"lines": [(JSON, (3, 17, 25, 29)), (TEXT, (0, 4, 5))], "csv-lines": [(ROWS, (14, 23)), (ONE, (0, 2, 3))]}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines(name):
     """Their files do not exist, so the package only checks them."""
-    path = HERE / "v1-lines.rec"
-    json = "json", "/golden/lines.jsonl", 60, 1_700_000_000_000_000_000, 0x12345678, ()
-    text = "text", "/golden/\udcff.txt", 9, -5, 0, ("ascii", "keep")
-    records = [Ext(31, json, at) for at in (3, 17, 25, 29)] + [Ext(31, text, at) for at in (0, 4, 5)]
+    path = HERE / f"v1-{name}.rec"
+    records = [Ext(31, extra, at) for extra, places in LINES[name] for at in places]
     assert reader.check(path.read_bytes()) == records
     with recstore.open(path, verify="full") as x, pytest.raises(recstore.errors.InputError, match="restore this file"):
         x[0]

@@ -159,14 +159,26 @@ def check_extra(code, extra, payload):
         typed(extra, str, type(None))
         return typed(payload, np.ndarray)
     if code == LINE:
-        want(type(extra) is tuple and len(extra) == 6 and extra[0] in ("json", "text"), "format")
-        fields(extra[1:], str, int, int, int, tuple)
+        want(type(extra) is tuple and len(extra) == 6 and extra[0] in ("json", "text", "csv"), "format")
+        arguments = fields(extra[1:], str, int, int, int, tuple)[4]
+        if extra[0] == "csv":
+            check_csv(*fields(arguments, str, object, str, int, str, tuple, int, tuple))
         return want(0 <= typed(payload, int) < extra[2], "not within the file")
     if code == ENUM:
         return fields(extra, str, str) and typed(payload, str, int)
     names = fields(extra, str, str, tuple)[2]
     want(all(type(name) is str for name in names) and len(set(names)) == len(names), "names")
     return want(len(typed(payload, tuple)) == len(names), "fields")
+
+
+def check_csv(delimiter, quote, empty, begin, missing, nulls, width, columns):
+    marks = [delimiter] if quote is None else [delimiter, quote]
+    want(all(type(c) is str and len(c) == 1 and 0 < ord(c) < 128 and c not in "\r\n" for c in marks), "characters")
+    want(empty in ("keep", "skip") and missing in ("none", "absent") and begin >= 0, "arguments")
+    want(all(type(text) is str for text in nulls), "nulls")
+    for column in columns:
+        _, cell, kind = fields(column, str, int, str)
+        want(0 <= cell < width and kind in ("bool", "int64", "uint64", "float64", "string"), "columns")
 
 
 def make(code, extra, payload):

@@ -10,6 +10,7 @@ import marshal
 import os
 import pathlib
 import zipfile
+from functools import partial
 
 import pytest
 
@@ -81,7 +82,7 @@ def read_json(records=None, **options):
 
 
 def read_csv(**options):
-    return lambda path: recstore.read_csv(path, **options)
+    return partial(recstore.read_csv, **options)
 
 
 COCO = "images", "annotations", "categories"
@@ -176,3 +177,17 @@ def test_each_file_reads_as_in_python(name):
                 for record, value in zip(x, expected, strict=True):
                     assert record == value
                     assert marshal.dumps(record, 2) == marshal.dumps(value, 2)  # the types too: 1 == 1.0
+
+
+CSV_FILES = [(name, read) for name, pairs in CASES.items() for read, _ in pairs if isinstance(read, partial)]
+
+
+@pytest.mark.parametrize("name, read", CSV_FILES)
+def test_rows_in_place_are_those_of_a_stored_list(tmp_path, name, read):
+    path = tmp_path / pathlib.Path(name).stem
+    if not (FOLDER / name).exists():
+        pytest.skip(f"{name} is not among the real files here")
+    with lzma.open(FOLDER / name) as file:
+        path.write_bytes(file.read())
+    with read(path) as x, read(path, in_place=True) as y:
+        assert marshal.dumps(x.to_list(), 2) == marshal.dumps(y.to_list(), 2)
