@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 import torch
+import vision
 from torch.distributed import get_rank, get_world_size
 
 import recstore
@@ -147,6 +148,7 @@ def lightning(folder, steps, resumed):
 
 
 if __name__ == "__main__":
+    vision.prepare()  # transformers and Lightning import an installed torchvision
     trainer, folder, steps, resumed = sys.argv[1:]
     {program.__name__: program for program in (torchtitan, transformers, lightning)}[trainer](
         folder, int(steps), int(resumed)
