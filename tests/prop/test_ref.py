@@ -100,7 +100,7 @@ EXT_LITERALS = [
 ]  # fmt: skip
 
 BAD_EXT = [
-    ("11", "TRUNCATED"), ("11 07", "TRUNCATED"), ("11 07 00", "TRUNCATED"), ("11 00 00 00", "VERSION"), ("11 1F 00 00", "VERSION"),
+    ("11", "TRUNCATED"), ("11 07", "TRUNCATED"), ("11 07 00", "TRUNCATED"), ("11 00 00 00", "VERSION"), ("11 20 00 00", "VERSION"),
     ("11 07 01 00", "VALUE"), ("11 07 0D 00 00", "VALUE"), ("11 07 0F 00 00", "VALUE"), ("11 07 11 07 00 00 00", "VALUE"),
     ("11 03 00 11 07 00 00", "VALUE"), ("11 18 0E 01 0E 01 0E 01 0E 01 0E 01 00 00", "VALUE"), ("11 07 91 00", "VALUE"), ("11 07 00 91", "VALUE"),
     ("11 03 00 0D 02 91 91", "VALUE"), ("11 03 00 0D 01 0D 00", "VALUE"), ("11 04 00 0D 00", "VALUE"), ("11 05 00 0E 03 91 91 90", "VALUE"),
@@ -171,9 +171,9 @@ BAD_TREES = [
     (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x0D\0"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
     (w.ext(13, None, w.ext(13, None, w.any_())), "TREE"), (w.ext(13, None, w.const(...)), "TREE"), (w.Node(13, (w.any_(),), 13), "TREE"),
     (w.ext(13, None, w.union([w.any_(), w.union([w.any_(), w.ext(13, None, w.any_())])])), "TREE"), (w.ext(0, None, w.any_()), "VERSION"),
-    (w.ext(31, None, w.any_()), "VERSION"), (w.Node(13, (w.any_(), w.any_()), 13, aux=b"\0"), "TREE"), (w.Node(13, (), 13, aux=b"\0"), "TREE"),
+    (w.ext(32, None, w.any_()), "VERSION"), (w.Node(13, (w.any_(), w.any_()), 13, aux=b"\0"), "TREE"), (w.Node(13, (), 13, aux=b"\0"), "TREE"),
     (w.Node(13, (w.any_(),), 13, aux=b"\0\0"), "TREE"), (w.Node(13, (w.any_(),), 13, aux=b"\x0D\0"), "TREE"),
-    (w.Node(13, (w.any_(),), 13, 1, aux=b"\0"), "TREE"), (w.Node(2, aux=b"\x11\x1F\0\0"), "VERSION"),
+    (w.Node(13, (w.any_(),), 13, 1, aux=b"\0"), "TREE"), (w.Node(2, aux=b"\x11\x20\0\0"), "VERSION"),
     (w.Node(10, (w.any_(),), aux=b"\x11\3\0\x0D\0"), "TREE"),
     (struct.pack("<II", 0, 0), "TREE"), (struct.pack("<II", 5000, 0) + bytes(24 * 5000), "TREE"), (b"\1", "TREE"),
 ]  # fmt: skip
@@ -215,7 +215,7 @@ def test_limits():
 
 HEADERS = [
     ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
-    ({"features_required": 8192}, "VERSION"),
+    ({"features_required": 16384}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),

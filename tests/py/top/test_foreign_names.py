@@ -31,7 +31,7 @@ def test_each_hint_is_for_a_name_that_the_reader_lacks(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_takes_the_arguments_of_its_source(kind):
     own = inspect.signature(getattr(sources, kind)).parameters
-    assert len(own) <= 15 and all(parameter.annotation for parameter in own.values())
+    assert len(own) <= 16 and all(parameter.annotation for parameter in own.values())
     if hasattr(recstore, f"read_{kind}"):
         parameters = dict(inspect.signature(getattr(recstore, f"read_{kind}")).parameters)
         assert parameters.pop("options").annotation == "Unpack[BuildOptions]" and parameters == own
