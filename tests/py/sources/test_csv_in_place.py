@@ -136,7 +136,7 @@ def append(path, text):
 @pytest.mark.parametrize("dtypes", [None, {"n": int, "text": str}])
 def test_an_index_that_grows_with_its_files(tmp_path, dtypes):
     path, index = tmp_path / "a.csv", tmp_path / "index.rec"
-    path.write_text("n,text\n" + "".join(f'{i},"{i},"\n' for i in range(150_000)) + "-1,cu")
+    path.write_text("n,text\n" + "".join(f'{i},"{i},"\n' for i in range(70_000)) + "-1,cu")
     source = sources.csv(path, in_place=True, dtypes=dtypes)
     source.save(index)
     append(path, "t\n-2,\n")

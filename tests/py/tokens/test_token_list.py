@@ -85,7 +85,10 @@ def check_windows(t, tokens, rng):
     assert len(t.windows(len(tokens) + 1)) == len(t.windows(len(tokens) + 1, drop_last=False)) == 0
 
 
-@pytest.mark.parametrize("kind", ["megatron", "raw", "npy", "whole", "lists", "arrays"])
+STORES = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("lists", "arrays")]
+
+
+@pytest.mark.parametrize("kind", ["megatron", "raw", "npy", "whole", *STORES])
 def test_every_format_and_view(kind, tmp_path):
     t, documents = opened(kind, tmp_path)
     n = len(documents)

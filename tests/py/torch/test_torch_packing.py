@@ -40,7 +40,7 @@ SMALL = {"_MOST_GROUPS": (7, 1 << 22), "_LEAST_STRETCH": (1, 5, 1 << 12), "_BLOC
          "_BLOCK_ROWS": ((1, 4), (32, 1024)), "_CHUNK": (16, 1 << 16)}  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(SIZES, st.integers(1, 40), st.sampled_from(["best-fit", "concat"]), st.booleans(), st.data())
 def test_every_token_once(lengths, length, method, shuffle, data):
     with pytest.MonkeyPatch.context() as patch:
