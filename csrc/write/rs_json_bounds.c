@@ -208,17 +208,16 @@ rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t 
 
 /* The most digits that always fit 64 bits: 19, since 2^64 > 10^19; of a negative number only 18, since -2^63 >
  * -10^19. */
-enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18, HALF = FITS_SIGNED / 2 };
+enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
 
 static inline bool is_digit(uint8_t c) { return (uint8_t)(c - '0') <= 9; }
 
 bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
-    size_t at = FITS_SIGNED, end;
-    /* A longer run covers one of the positions FITS_SIGNED + 1 apart, so most bytes need not be read. */
-    for (; at < n; at += FITS_SIGNED + 1) {
-        /* It also covers the byte HALF before or HALF after, so few numbers in a text need a closer look. */
-        const size_t after = at + HALF < n ? at + HALF : n - 1;
-        if (!(is_digit(bytes[at]) & (is_digit(bytes[at - HALF]) | is_digit(bytes[after])))) continue;
+    /* A longer run covers one of the words whose begins are this far apart, so few bytes need a closer look. */
+    enum { WORD = 8, APART = FITS_SIGNED + 2 - WORD };
+    size_t end;
+    for (size_t at = 0; at + WORD <= n; at += APART) {
+        if ((rs_load_u64(bytes + at) & UINT64_C(0xF0F0F0F0F0F0F0F0)) != UINT64_C(0x3030303030303030)) continue;
         size_t first = end = at;
         while (first > 0 && is_digit(bytes[first - 1])) first--;
         while (end < n && is_digit(bytes[end])) end++;

@@ -466,6 +466,22 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
     return out;
 }
 
+/* Makes the value of a line from the byte where it begins, and the byte where the next record of the block begins, if
+ * there is one: the line ends before it, so one read is enough. */
+static APART PyObject *line_value(decode_state *self, PyObject *make, const rs_node *rising, const uint8_t *body) {
+    PyObject *bytes[2] = {fixed_value(self, rising, body, 0), NULL}, *value = NULL;
+    size_t n = self->cursor.local + 1 < self->cursor.placed[rising->placed].n_records ? 2 : 1;
+    if (n == 2 && bytes[0] != NULL) {
+        self->cursor.local++;
+        bytes[1] = fixed_value(self, rising, body, 0);
+        self->cursor.local--;
+    }
+    if (bytes[n - 1] != NULL) value = PyObject_Vectorcall(make, bytes, n, NULL);
+    Py_XDECREF(bytes[0]);
+    Py_XDECREF(bytes[1]);
+    return value;
+}
+
 /* Makes the value of an ext node from the value of its child. `body` is NULL when the node is not fixed. */
 static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     PyObject *make = (PyObject *)pointer_at(&node->slot);
@@ -475,8 +491,13 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
         make = codec_maker(self, node->param, node->aux, node->aux_size_bytes, (void **)&((rs_node *)node)->slot);
         if (make == NULL) return NULL;
     }
-    PyObject *value = call_maker(make, body != NULL ? fixed_value(self, node->children, body, bits)
-                                                    : appended_value(self, node->children, bits));
+    PyObject *value;
+    if (node->param == RS_FMT_EXT_LINE && node->children->kind == RS_FMT_NODE_RISING) {
+        value = line_value(self, make, node->children, body);
+    } else {
+        value = call_maker(make, body != NULL ? fixed_value(self, node->children, body, bits)
+                                              : appended_value(self, node->children, bits));
+    }
     Py_DECREF(make);
     return value;
 }

@@ -17,6 +17,7 @@ cdef extern from "Python.h":
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
+    object PyUnicode_Decode(const char *, Py_ssize_t size, const char *encoding, const char *errors)
     object PyUnicode_DecodeUTF8(const char *, Py_ssize_t size, const char *errors)
 
     double PyFloat_AS_DOUBLE(object)

@@ -29,9 +29,10 @@ _REMEDY = "make the list of its lines again"
 _open: deque[ref[native.TextFile]] = deque()  # files that may be open, from the one that was opened first
 
 
-def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
-    """The function from the byte at which a line of a file begins to the value of the line; with `checking`, to the
-    byte itself, without opening the file. Raises CorruptError for bytes that are not the EXTRA of a line."""
+def maker(extra: Any, checking: bool = False) -> Callable[..., Any]:
+    """The function from the byte at which a line of a file begins, and the byte of the next record if it is known, to
+    the value of the line; with `checking`, to the byte itself, without opening the file. Raises CorruptError for bytes
+    that are not the EXTRA of a line."""
     if type(extra) is not tuple or [type(part) for part in extra] != [str, str, int, int, int, tuple]:
         raise CorruptError("a line without the description of its file")
     kind, path, size, mtime, crc, arguments = extra
@@ -44,7 +45,7 @@ def maker(extra: Any, checking: bool = False) -> Callable[[Any], Any]:
     if not (known and 0 < size < 1 << 63 and path.startswith("/") and _is_path(path)):
         raise CorruptError(f"a line of a file {path!r:.80} of an unknown format")
     if checking:
-        return lambda begin: begin
+        return lambda begin, _end=None: begin
     if kind == "text":
         return native.TextFile(path, size, (mtime, crc), _opened, arguments[0]).value
     if kind == "csv":

@@ -6,6 +6,7 @@ threads and forked processes can share a descriptor, because pread moves no posi
 
 cdef enum:
     INLINE = 1 << 14  # bytes of a read that need no memory of their own
+    FIRST = 1 << 10  # bytes of the first read of a line whose end is not known
 
 
 @cython.internal
@@ -35,9 +36,8 @@ cdef class TextFile:
     cdef readonly tuple stamp
     cdef public bint used
     cdef object opener, refused, decode, decode_long
-    cdef str encoding
+    cdef bytes encoding
     cdef Descriptor descriptor
-    cdef int64_t mean  # of the sizes of the last lines, about
 
     def __init__(self, str path, int64_t size, tuple stamp, opener, str encoding=None, decode=None, decode_long=None,
                  refused=None):
@@ -45,8 +45,8 @@ cdef class TextFile:
         `decode(line)` makes the value of a line, `decode_long` of a line that may have an integer beyond 64 bits, and
         `refused(self, begin, line, error)` of a line that these refuse, or raises."""
         self.path, self.size, self.stamp, self.opener = path, size, stamp, opener
-        self.encoding, self.decode, self.decode_long, self.refused = encoding, decode, decode_long, refused
-        self.mean = 300
+        self.encoding = None if encoding is None else encoding.encode()
+        self.decode, self.decode_long, self.refused = decode, decode_long, refused
 
     def close(self):
         """Closes the descriptor once no thread reads from it. The next read opens the file again."""
@@ -67,63 +67,77 @@ cdef class TextFile:
         """The number of the descriptor. It may be closed when this thread or another reads from other files."""
         return self.opened().number
 
-    def value(self, begin):
-        """The value of a line."""
-        cdef bytes line
-        cdef const uint8_t *text
-        cdef int64_t at = -1
+    def value(self, begin, end=None):
+        """The value of the line at byte `begin`. `end` is the byte at which the next record begins, if it is known."""
+        cdef uint8_t inline[INLINE]
+        cdef uint8_t *memory = NULL
+        cdef const uint8_t *line
+        cdef size_t n
+        cdef int64_t at = -1, known = 0
         if type(begin) is int and 0 <= begin < self.size:
             at = begin
         if at < 0:
             raise errors.CorruptError(f"a line at {begin!r:.40} of a file of {self.size} bytes")
-        line = self.line(at)
+        if type(end) is int and at < end <= self.size:
+            known = end
+        try:
+            line = self.line(at, known, inline, &memory, &n)
+            return self.decoded(at, line, n)
+        finally:
+            free(memory)
+
+    cdef object decoded(self, int64_t begin, const uint8_t *text, size_t n):
         if self.encoding is not None:
-            return line.decode(self.encoding, "surrogateescape")
+            return PyUnicode_Decode(<const char *>text, <Py_ssize_t>n, PyBytes_AS_STRING(self.encoding),
+                                    b"surrogateescape")
+        line = PyBytes_FromStringAndSize(<const char *>text, <Py_ssize_t>n)
         decode = self.decode
-        text = <const uint8_t *>PyBytes_AS_STRING(line)
-        if self.decode_long is not decode and rs_json_has_long_int(text, <size_t>len(line)):
+        if self.decode_long is not decode and rs_json_has_long_int(text, n):
             decode = self.decode_long
         try:
             return decode(line)
         except Exception as error:
-            return self.refused(self, at, line, error)
+            return self.refused(self, begin, line, error)
 
-    cdef bytes line(self, int64_t begin):
-        """The bytes of a line without its end."""
-        cdef uint8_t inline[INLINE]
-        cdef uint8_t *memory = NULL
+    cdef const uint8_t *line(self, int64_t begin, int64_t end, uint8_t *inline, uint8_t **memory,
+                             size_t *n) except NULL:
+        """The bytes of a line without its end, in `inline` or in *memory, which the caller frees."""
         cdef uint8_t *into = inline
         cdef int64_t first = begin - (begin > 0)  # the end of the line before
-        cdef int64_t room = self.size - first, size = min(2 * self.mean + 128, room)
-        cdef bytes out
+        cdef int64_t room = self.size - first, size = end - first if end else min(FIRST, room)
+        cdef const uint8_t *line
+        cdef const uint8_t *after
         cdef Descriptor descriptor = self.opened()
-        try:
-            while True:
-                if size > INLINE:
-                    free(memory)
-                    memory = <uint8_t *>malloc(size)
-                    into = memory
-                    if memory == NULL:
-                        raise MemoryError
-                out = self.line_in(descriptor.number, into, first, begin, size)
-                if out is not None:
-                    break
-                size = min(2 * size, room)
-        finally:
-            free(memory)
-        self.mean += (<int64_t>len(out) - self.mean) >> 3
-        return out
+        while True:
+            if size > INLINE:
+                free(memory[0])
+                memory[0] = into = <uint8_t *>malloc(size)
+                if into == NULL:
+                    raise MemoryError
+            self.read(descriptor.number, into, first, size)
+            line = into + (begin - first)
+            if begin > first and into[0] != c"\n" and not (begin == 3 and into[0] == 0xBF):
+                raise errors.InputError(f"{self.path}: no line begins at byte {begin}: the file was changed after its "
+                                        "lines were found; make the list again")
+            after = <const uint8_t *>memchr(line, c"\n", <size_t>(into + size - line))
+            if after == NULL and size == room:
+                after = into + size
+            if after != NULL:
+                break
+            size = min(2 * size, room)
+        if after > line and after[-1] == c"\r":
+            after -= 1
+        n[0] = <size_t>(after - line)
+        return line
 
-    cdef bytes line_in(self, int descriptor, uint8_t *bytes_, int64_t first, int64_t begin, int64_t size):
-        """The line, if it ends within `size` bytes from `first` on, which are read into `bytes_`; else None."""
+    cdef int read(self, int descriptor, uint8_t *into, int64_t first, int64_t size) except -1:
+        """Reads `size` bytes from byte `first` on."""
         cdef int64_t n = 0
         cdef Py_ssize_t got
         cdef int failure
-        cdef const uint8_t *end
-        cdef const uint8_t *line = bytes_ + (begin - first)
         while n < size:
             with nogil:
-                got = pread(descriptor, bytes_ + n, <size_t>(size - n), first + n)
+                got = pread(descriptor, into + n, <size_t>(size - n), first + n)
             if got < 0:
                 failure = c_errno
                 PyErr_CheckSignals()
@@ -134,17 +148,7 @@ cdef class TextFile:
                 raise errors.InputError(f"{self.path}: the file ends at byte {first + n} of {self.size}: it was cut "
                                         "after its lines were found; make the list again")
             n += got
-        if begin > first and bytes_[0] != c"\n" and not (begin == 3 and bytes_[0] == 0xBF):
-            raise errors.InputError(f"{self.path}: no line begins at byte {begin}: the file was changed after its "
-                                    "lines were found; make the list again")
-        end = <const uint8_t *>memchr(line, c"\n", <size_t>(bytes_ + size - line))
-        if end == NULL:
-            if first + size < self.size:
-                return None
-            end = bytes_ + size
-        if end > line and end[-1] == c"\r":
-            end -= 1
-        return PyBytes_FromStringAndSize(<const char *>line, end - line)
+        return 0
 
 
 def crc_of(buffer):
