@@ -134,7 +134,7 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         self._begins: tuple[int, list[int]] = 0, [0]  # an epoch, and the first token of its parts as far as known
         self._part: tuple[tuple[int, int], Int64s] | None = None
         self._stretch: tuple[tuple[int, int], tuple[NDArray[Any], Int64s]] | None = None
-        self._block: tuple[tuple[int, int], tuple[Int64s, Any, Any]] | None = None
+        self._block: tuple[tuple[int, int], tuple[NDArray[Any], Any, Any]] | None = None
 
     # ---- The stream of an epoch ----
 
@@ -212,7 +212,7 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         at = position - number * self._length // self._n_blocks
         return row_of(parts[:, begins[at] : ends[at]])
 
-    def _block_of(self, epoch: int, number: int) -> tuple[Int64s, Any, Any]:
+    def _block_of(self, epoch: int, number: int) -> tuple[NDArray[Any], Any, Any]:
         """The parts of documents in the rows of a block, and where each row begins and ends in them."""
         if self._block is None or self._block[0] != (epoch, number):
             self._block = None  # frees it before the next one is made
@@ -228,7 +228,7 @@ class PackSampler(sampler_base.ItemSampler[Row]):
             seed = None if key is None else native.permutation_seed(native.mixed(key ^ _ROWS), number)
             order = _order(last - first, seed, 0, last - first)
             begins = numpy.where(order, ends[order - 1], 0)
-            self._block = (epoch, number), (parts, begins.data, ends[order].data)  # .data has ints
+            self._block = (epoch, number), (rows.small(parts), begins.data, ends[order].data)  # .data has ints
         return self._block[1]
 
     # ---- The state ----
