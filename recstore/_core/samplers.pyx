@@ -8,16 +8,6 @@ cdef enum:
     CHUNK_INDICES = 1024  # the indices that an IndexIterator computes at once: 8 KiB, about 20 microseconds
 
 
-cdef int64_t *integers_of(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
-    """The memory of a buffer. Sets `count` to its number of integers. The caller must release `buffer`."""
-    PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
-    if buffer.itemsize != 8:
-        PyBuffer_Release(buffer)
-        raise TypeError("the buffer for indices must hold 64-bit integers")
-    count[0] = buffer.len // 8
-    return <int64_t *>buffer.buf
-
-
 cdef int require_run(first, step, Py_ssize_t count) except -1:
     """Raises ValueError if `first` or `step` is negative, or first + step * (count - 1) does not fit in 63 bits."""
     if first < 0 or step < 0 or first + step * max(count - 1, 0) > MAX_LENGTH:
@@ -39,51 +29,45 @@ def fill_permutation(out, n, seed, first, step):
     """Fills `out` from the permutation "feistel-1" of n elements, n above 0: item k becomes the element at position
     (first + step * k) % n. `seed` is an int below 2**64. If it is None, item k becomes the position itself."""
     cdef rs_permutation permutation
-    cdef Py_buffer buffer
-    cdef Py_ssize_t count, i
+    cdef Py_ssize_t i
     cdef uint64_t length, start, stride
     if not 0 < n <= RS_PERMUTE_MAX:
         raise ValueError(f"a permutation has 1 to {RS_PERMUTE_MAX} elements, not {n}")
-    cdef int64_t *data = integers_of(out, &buffer, &count)
-    try:
-        require_run(first, step, count)
-        length, start, stride = n, first % n, step % n
-        if seed is not None:
-            rs_permutation_init(&permutation, length, seed)
-            with nogil:
-                rs_permutation_run(&permutation, start, stride, count, data)
-        else:
-            with nogil:
-                for i in range(count):
-                    data[i] = <int64_t>start
-                    start += stride
-                    if start >= length:
-                        start -= length
-    finally:
-        PyBuffer_Release(&buffer)
+    cdef Span items = Span.of(out, 8, True)
+    cdef int64_t *data = items.ints
+    require_run(first, step, items.n)
+    length, start, stride = n, first % n, step % n
+    if seed is not None:
+        rs_permutation_init(&permutation, length, seed)
+        with nogil:
+            rs_permutation_run(&permutation, start, stride, items.n, data)
+    else:
+        with nogil:
+            for i in range(items.n):
+                data[i] = <int64_t>start
+                start += stride
+                if start >= length:
+                    start -= length
 
 
 def spread_permutation(out, n, seed, first, step):
     """Replaces each item i of `out` by the element at position (first + step * i) % n of the permutation "feistel-1" of
     n elements, n above 0. If `seed` is None, replaces it by the position itself. Items are at least 0."""
     cdef rs_permutation permutation
-    cdef Py_buffer buffer
-    cdef Py_ssize_t count, i
+    cdef Py_ssize_t i
     cdef uint64_t length, start, stride, position
     cdef bint shuffles = seed is not None
     if not 0 < n <= RS_PERMUTE_MAX:
         raise ValueError(f"a permutation has 1 to {RS_PERMUTE_MAX} elements, not {n}")
-    cdef int64_t *data = integers_of(out, &buffer, &count)
-    try:
-        length, start, stride = n, first, step
-        if shuffles:
-            rs_permutation_init(&permutation, length, seed)
-        with nogil:
-            for i in range(count):
-                position = (start + stride * <uint64_t>data[i]) % length
-                data[i] = <int64_t>(rs_permutation_at(&permutation, position) if shuffles else position)
-    finally:
-        PyBuffer_Release(&buffer)
+    cdef Span items = Span.of(out, 8, True)
+    cdef int64_t *data = items.ints
+    length, start, stride = n, first, step
+    if shuffles:
+        rs_permutation_init(&permutation, length, seed)
+    with nogil:
+        for i in range(items.n):
+            position = (start + stride * <uint64_t>data[i]) % length
+            data[i] = <int64_t>(rs_permutation_at(&permutation, position) if shuffles else position)
 
 
 cdef class IndexIterator:
@@ -155,18 +139,15 @@ cdef class AliasTable:
     cdef rs_alias core
 
     def __cinit__(self, weights=None):
-        cdef Py_buffer buffer
+        cdef Span items
         cdef rs_error err
         cdef rs_status status
         if weights is None:
             return
-        PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG_RO)
-        try:
-            with nogil:
-                status = rs_alias_init(&self.core, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
-            check(status, &err)
-        finally:
-            PyBuffer_Release(&buffer)
+        items = Span.of(weights, sizeof(double))
+        with nogil:
+            status = rs_alias_init(&self.core, <const double *>items.view.buf, items.n, &err)
+        check(status, &err)
 
     def __dealloc__(self):
         rs_alias_clear(&self.core)
@@ -177,18 +158,14 @@ cdef class AliasTable:
 
     def draw(self, out, key, first, step, period):
         """Fills `out`: item k becomes draw number (first + step * k) % period of `key`."""
-        cdef Py_buffer buffer
-        cdef Py_ssize_t count
         cdef uint64_t draw_key = key, start = first, stride = step, modulus = period
-        cdef int64_t *data = integers_of(out, &buffer, &count)
-        try:
-            require_run(first, step, count)
-            if self.core.n == 0 or modulus == 0:
-                raise ValueError("the table is empty, or the period is 0")
-            with nogil:
-                rs_alias_run(&self.core, draw_key, start, stride, modulus, count, data)
-        finally:
-            PyBuffer_Release(&buffer)
+        cdef Span items = Span.of(out, 8, True)
+        cdef int64_t *data = items.ints
+        require_run(first, step, items.n)
+        if self.core.n == 0 or modulus == 0:
+            raise ValueError("the table is empty, or the period is 0")
+        with nogil:
+            rs_alias_run(&self.core, draw_key, start, stride, modulus, items.n, data)
 
     def __reduce__(self):
         n = self.core.n
@@ -208,33 +185,23 @@ def alias_table(n, bytes thresholds, bytes others):
 def draw_below(bounds, key, first, step, period):
     """Replaces each bound by a uniform random number below it, and a bound of 0 by 0. Item k uses draw
     (first + step * k) % period of `key`."""
-    cdef Py_buffer buffer
-    cdef Py_ssize_t count
     cdef uint64_t draw_key = key, start = first, stride = step, modulus = period
-    cdef int64_t *data = integers_of(bounds, &buffer, &count)
-    try:
-        require_run(first, step, count)
-        if modulus == 0:
-            raise ValueError("the period is 0")
-        with nogil:
-            rs_alias_below(draw_key, start, stride, modulus, count, data, data)
-    finally:
-        PyBuffer_Release(&buffer)
+    cdef Span items = Span.of(bounds, 8, True)
+    cdef int64_t *data = items.ints
+    require_run(first, step, items.n)
+    if modulus == 0:
+        raise ValueError("the period is 0")
+    with nogil:
+        rs_alias_below(draw_key, start, stride, modulus, items.n, data, data)
 
 
 def draw_keys(weights, key):
     """Replaces each weight in a buffer of doubles by a sort key. Records in the order of their sort keys are the draws
     of `key` without replacement."""
-    cdef Py_buffer buffer
+    cdef Span items = Span.of(weights, sizeof(double), True)
     cdef uint64_t draw_key = key
-    PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG)
-    try:
-        if buffer.itemsize != 8:
-            raise TypeError("the buffer of weights must hold doubles")
-        with nogil:
-            rs_alias_keys(<const double *>buffer.buf, buffer.len // 8, draw_key, <double *>buffer.buf)
-    finally:
-        PyBuffer_Release(&buffer)
+    with nogil:
+        rs_alias_keys(<const double *>items.view.buf, items.n, draw_key, <double *>items.view.buf)
 
 
 # ---- Packing ----
@@ -253,12 +220,10 @@ def pack_best_fit(counts, length, rows, documents, starts, part_counts, ends):
     outputs = [Span.of(buffer, 8, True) for buffer in (documents, starts, part_counts, ends)]
     if <uint64_t>min([part.n for part in outputs[:3]]) < sizes.n + n_rows or <uint64_t>(<Span>outputs[3]).n < n_rows:
         raise ValueError("the buffers for the parts are too small")
-    out.documents = <int64_t *>(<Span>outputs[0]).view.buf
-    out.starts = <int64_t *>(<Span>outputs[1]).view.buf
-    out.counts = <int64_t *>(<Span>outputs[2]).view.buf
-    out.ends = <int64_t *>(<Span>outputs[3]).view.buf
+    out.documents, out.starts = (<Span>outputs[0]).ints, (<Span>outputs[1]).ints
+    out.counts, out.ends = (<Span>outputs[2]).ints, (<Span>outputs[3]).ints
     with nogil:
-        status = rs_best_fit_pack(<const int64_t *>sizes.view.buf, sizes.n, row_length, n_rows, &out, &err)
+        status = rs_best_fit_pack(sizes.ints, sizes.n, row_length, n_rows, &out, &err)
     check(status, &err)
 
 
@@ -308,7 +273,7 @@ cdef class Mixing:
             span = Span.of(length, 8)
             if <int64_t>span.n < end - own.drawn:
                 raise ValueError(f"{end - own.drawn} items have {span.n} lengths")
-            own.lengths, own.first = <const int64_t *>span.view.buf, own.drawn
+            own.lengths, own.first = span.ints, own.drawn
         self.lengths[source] = span
         own.end = end
 
@@ -325,8 +290,7 @@ cdef class Mixing:
             if self.sources[i].weight and self.sources[i].drawn >= self.sources[i].end:
                 raise ValueError(f"source {i} is at its end, {self.sources[i].end}")
         with nogil:
-            most = rs_mixing_run(self.sources, self.n, most, first, stride, <int64_t *>from_source.view.buf,
-                                 <int64_t *>number.view.buf)
+            most = rs_mixing_run(self.sources, self.n, most, first, stride, from_source.ints, number.ints)
         for i in range(self.n):
             if self.sources[i].weight and self.sources[i].drawn >= self.sources[i].end:
                 return most, i
@@ -339,24 +303,21 @@ def read_entries(Blob blob not None, unsigned width, out):
     """Replaces each number k in `out` by entry k of `blob`. An entry is a record number of a store, in
     `width` bytes, 4 or 8. Raises IndexError for a number without an entry, CorruptError for an entry that is not a
     record of the store, ClosedError for a closed blob."""
-    cdef Py_buffer buffer
-    cdef Py_ssize_t count, i
+    cdef Py_ssize_t i
     cdef const uint8_t *entries
     if width not in (4, 8):
         raise ValueError(f"an entry has 4 or 8 bytes, not {width}")
-    cdef int64_t *data = integers_of(out, &buffer, &count)
-    try:
-        entries = blob.data  # with the interpreter lock: another thread may close the blob
-        if blob.is_closed():
-            raise errors.ClosedError("the store is closed")
-        for i in range(count):
-            if not 0 <= data[i] < blob.size // width:
-                raise IndexError(f"entry {data[i]} of {blob.size // width}")
-            if width == 4:
-                data[i] = rs_load_u32(entries + data[i] * 4)
-            else:
-                data[i] = <int64_t>rs_load_u64(entries + data[i] * 8)
-            if not 0 <= data[i] < blob.size // width:
-                raise errors.CorruptError(f"a saved index names record {data[i]} of {blob.size // width}")
-    finally:
-        PyBuffer_Release(&buffer)
+    cdef Span items = Span.of(out, 8, True)
+    cdef int64_t *data = items.ints
+    entries = blob.data  # with the interpreter lock: another thread may close the blob
+    if blob.is_closed():
+        raise errors.ClosedError("the store is closed")
+    for i in range(items.n):
+        if not 0 <= data[i] < blob.size // width:
+            raise IndexError(f"entry {data[i]} of {blob.size // width}")
+        if width == 4:
+            data[i] = rs_load_u32(entries + data[i] * 4)
+        else:
+            data[i] = <int64_t>rs_load_u64(entries + data[i] * 8)
+        if not 0 <= data[i] < blob.size // width:
+            raise errors.CorruptError(f"a saved index names record {data[i]} of {blob.size // width}")

@@ -82,10 +82,10 @@ def _row_of_bytes(data: bytes) -> Row:
     return row_of(numpy.frombuffer(data, numpy.int64).reshape(3, -1))
 
 
-def row_of(parts: Int64s) -> Row:
+def row_of(parts: NDArray[Any]) -> Row:
     """A Row of a copy of an array with the documents, starts and counts: faster than the constructor."""
     out = object.__new__(Row)
-    out._parts = parts.copy()
+    out._parts = parts.astype(numpy.int64)
     out._parts.flags.writeable = False
     return out
 

@@ -1,7 +1,7 @@
 """A small GPT that trains from JSON lines in place or from token files, mixed and packed, for test_gpt_runs.
 
-`gpt_runs.py FOLDER STEPS`: one of the ranks that FOLDER, STEPS and the environment of torchrun describe. It resumes from
-the checkpoint in FOLDER, saves one after each step, and writes the loss of each step to a file of its own."""
+`gpt_runs.py FOLDER STEPS STORE RANK RANKS`: one rank of a run. The ranks meet in the new file STORE. It resumes from the
+checkpoint in FOLDER, saves one after each step, and writes the loss of each step to a file of its own."""
 
 import json
 import os
@@ -169,9 +169,9 @@ class Grains:
 # ---- One of several processes ----
 
 
-def main(folder, steps):
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.distributed.init_process_group("gloo")
+def main(folder, steps, store, rank, ranks):
+    meeting = torch.distributed.FileStore(store, ranks)
+    torch.distributed.init_process_group("gloo", store=meeting, rank=rank, world_size=ranks)
     rows, sampler_of = data_of("jsonl", folder)
     trainer, checkpoint, first = Trainer(), folder / "checkpoint.pt", 0
     run = Steps(Loader(rows, BATCH, sampler=sampler_of(rank, ranks)))
@@ -195,4 +195,4 @@ def main(folder, steps):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
+    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:]))

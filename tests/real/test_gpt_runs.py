@@ -11,7 +11,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import sys
 
@@ -131,11 +130,10 @@ def start():
 
 def started(processes, folder, steps, ranks=2):
     """The processes of the ranks of a run."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", HERE / "gpt_runs.py", folder, str(steps)]
-    new = [subprocess.Popen(command, env={**os.environ, **place, "RANK": str(rank)}) for rank in range(ranks)]
+    place = folder, str(steps), folder / f"store{len(processes)}"
+    command = [sys.executable, "-W", "ignore", HERE / "gpt_runs.py", *place]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    new = [subprocess.Popen([*command, str(rank), str(ranks)], env=environment) for rank in range(ranks)]
     processes += new
     return new
 

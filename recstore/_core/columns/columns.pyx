@@ -474,30 +474,6 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
 
 # ---- Text ----
 
-cdef class Span:
-    """The contiguous buffer of an object: n items of one size. A Span keeps the object from moving or freeing the
-    bytes."""
-    cdef Py_buffer view
-    cdef bint has_view
-    cdef Py_ssize_t n
-
-    @staticmethod
-    cdef Span of(object source, Py_ssize_t item_bytes, bint writable=False):
-        """The Span over `source`. Raises TypeError for an object without a buffer, ValueError for items of another
-        size, and the object's error if its buffer is not contiguous."""
-        cdef Span self = Span.__new__(Span)
-        PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
-        self.has_view = True
-        if self.view.itemsize != item_bytes:
-            raise ValueError(f"the items of the buffer must have {item_bytes} bytes, not {self.view.itemsize}")
-        self.n = self.view.len // item_bytes
-        return self
-
-    def __dealloc__(self):
-        if self.has_view:
-            PyBuffer_Release(&self.view)
-
-
 def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, out):
     """Copies `n` texts, beginning with text `begin`, into rows of `width` bytes in `out`. No text may be longer.
     `text` and `offsets` come from `read_column`."""
@@ -506,7 +482,7 @@ def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, o
         raise ValueError("out of range")
     if n and width:
         with nogil:
-            rs_utf8_pad_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf + begin,
+            rs_utf8_pad_unchecked(<const uint8_t *>texts.view.buf, bounds.ints + begin,
                                   <uint64_t>n, <uint64_t>width, <uint8_t *>rows.view.buf)
 
 
@@ -516,7 +492,7 @@ def longest_text(text, offsets):
     cdef uint64_t out = 0
     if texts.n:
         with nogil:
-            out = rs_utf8_longest(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf,
+            out = rs_utf8_longest(<const uint8_t *>texts.view.buf, bounds.ints,
                                   <uint64_t>bounds.n - 1)
     return out
 
@@ -528,7 +504,7 @@ def widen_texts(text, offsets, Py_ssize_t width, out):
         raise ValueError("out of range")
     if texts.n and width:
         with nogil:
-            rs_utf8_widen_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf,
+            rs_utf8_widen_unchecked(<const uint8_t *>texts.view.buf, bounds.ints,
                                     <uint64_t>bounds.n - 1, <uint64_t>width, <uint32_t *>rows.view.buf)
 
 

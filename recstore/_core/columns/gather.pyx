@@ -275,9 +275,9 @@ cdef class GivenRows:
         cdef Py_ssize_t i, last
         cdef bint valid
         self.starts, self.counts, self.ends = Span.of(starts, 8), Span.of(counts, 8), Span.of(ends, 8)
-        self.core.starts = <const int64_t *>self.starts.view.buf
-        self.core.counts = <const int64_t *>self.counts.view.buf
-        self.core.ends = <const int64_t *>self.ends.view.buf
+        self.core.starts = self.starts.ints
+        self.core.counts = self.counts.ints
+        self.core.ends = self.ends.ints
         self.core.n_rows, self.core.cut = self.ends.n, cut
         last = self.core.ends[self.ends.n - 1] if self.ends.n else 0
         valid = self.starts.n == n and self.counts.n == n and last == n
@@ -432,7 +432,7 @@ cdef class Gather:
         cdef Py_ssize_t start, step, n = chosen.n, n_valid
         state.reserve(n)
         with nogil:
-            n_valid = copy_positions(<const int64_t *>chosen.view.buf, n, selection.length, state.positions)
+            n_valid = copy_positions(chosen.ints, n, selection.length, state.positions)
         if n_valid < n:
             raise IndexError(f"index {state.positions[n_valid]} is out of range: {counted(selection.length, 'record')}")
         if not selection.is_flat(&start, &step):

@@ -25,7 +25,7 @@ def gather_rows(GatherSpec spec not None, tokens, starts, counts, ends, allocate
         if given is not None:
             rs_gather_give(&core, &given.core)
         for i in range(n):
-            run.n = (<const int64_t *>sizes.view.buf)[i]
+            run.n = sizes.ints[i]
             if run.n > <uint64_t>values.n - at:
                 raise ValueError(f"the rows have more tokens than the {values.n} that were read")
             run.data = <const uint8_t *>values.view.buf + at * values.view.itemsize

@@ -177,75 +177,52 @@ cdef void copy_all(const token_copy *copies, Py_ssize_t n) noexcept nogil:
         memcpy(copies[k].target, copies[k].source, copies[k].size)
 
 
-cdef class Int64s:
-    """The items of a contiguous buffer of 64-bit integers."""
-
-    cdef Py_buffer buffer
-    cdef int64_t *items
-    cdef Py_ssize_t n
-
-    def __cinit__(self, values, bint writable=False):
-        PyObject_GetBuffer(values, &self.buffer, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
-        if self.buffer.itemsize != 8:
-            raise TypeError("the buffer must hold 64-bit integers")
-        self.items, self.n = <int64_t *>self.buffer.buf, self.buffer.len // 8
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.buffer)
-
-
 def copy_tokens(FileMaps files not None, ends, offsets, Py_ssize_t item_size, starts, counts, places, out):
     """Copies runs of tokens to `out`. All integers are int64 arrays.
 
     `ends` has the number of tokens in each file and those before it; `offsets` the bytes before the first token of each
     file. Run k is counts[k] tokens from number starts[k] on, and goes to place places[k] of `out`; places count tokens.
     Raises IndexError for a run outside the files or the buffer, InputError for a file that has changed."""
-    cdef Int64s end = Int64s(ends), offset = Int64s(offsets)
-    cdef Int64s start = Int64s(starts), count = Int64s(counts), place = Int64s(places)
+    cdef Span end = Span.of(ends, 8), offset = Span.of(offsets, 8), into = Span.of(out, item_size, True)
+    cdef Span start = Span.of(starts, 8), count = Span.of(counts, 8), place = Span.of(places, 8)
     cdef token_copy copies[COPIES]
     cdef Py_ssize_t n = 0, k, i = -1, held = -1
-    cdef int64_t at, left, target, size, base, room
+    cdef int64_t at, left, target, size, base
     cdef uint64_t now_ns = rs_os_now_ns()
     cdef MappedFile file = None
     cdef list kept = []  # keeps the files mapped until they are copied
-    cdef Py_buffer buffer
     if not (count.n == place.n == start.n and offset.n == end.n == len(files.files)):
         raise ValueError("starts, counts and places must have one length, and so must what describes the files")
-    PyObject_GetBuffer(out, &buffer, PyBUF_CONTIG)
-    try:
-        room = buffer.len // item_size
-        for k in range(start.n):
-            at, left, target = start.items[k], count.items[k], place.items[k]
-            if not 0 <= left <= (end.items[end.n - 1] if end.n else 0) or not 0 <= at <= end.items[end.n - 1] - left:
-                raise IndexError(f"no run of {left} tokens from {at} in {end.items[end.n - 1] if end.n else 0}")
-            if not 0 <= target <= room - left:
-                raise IndexError(f"no place for {left} tokens from {target} in {room}")
-            if left > 0:
-                i = part_of(<const Py_ssize_t *>end.items, 0, end.n - 1, at)
-            while left > 0:
-                base = end.items[i - 1] if i > 0 else 0
-                size = min(left, end.items[i] - at)
-                if size > 0:
-                    if i != held:
-                        file, held = files.at(i, now_ns), i
-                        kept.append(file)
-                    if <uint64_t>(offset.items[i] + (end.items[i] - base) * item_size) > file.size:
-                        raise IndexError(f"{files.paths[i]} is smaller than its tokens")
-                    copies[n].target = <uint8_t *>buffer.buf + target * item_size
-                    copies[n].source = file.data + offset.items[i] + (at - base) * item_size
-                    copies[n].size = size * item_size
-                    n += 1
-                    at, left, target = at + size, left - size, target + size
-                if n == COPIES:
-                    with nogil:
-                        copy_all(copies, n)
-                    n = 0
-                    kept = [file]
-                i += 1
-        with nogil:
-            copy_all(copies, n)
-    finally:
-        PyBuffer_Release(&buffer)
+    for k in range(start.n):
+        at, left, target = start.ints[k], count.ints[k], place.ints[k]
+        if not 0 <= left <= (end.ints[end.n - 1] if end.n else 0) or not 0 <= at <= end.ints[end.n - 1] - left:
+            raise IndexError(f"no run of {left} tokens from {at} in {end.ints[end.n - 1] if end.n else 0}")
+        if not 0 <= target <= into.n - left:
+            raise IndexError(f"no place for {left} tokens from {target} in {into.n}")
+        if left > 0:
+            i = part_of(<const Py_ssize_t *>end.ints, 0, end.n - 1, at)
+        while left > 0:
+            base = end.ints[i - 1] if i > 0 else 0
+            size = min(left, end.ints[i] - at)
+            if size > 0:
+                if i != held:
+                    file, held = files.at(i, now_ns), i
+                    kept.append(file)
+                if <uint64_t>(offset.ints[i] + (end.ints[i] - base) * item_size) > file.size:
+                    raise IndexError(f"{files.paths[i]} is smaller than its tokens")
+                copies[n].target = <uint8_t *>into.view.buf + target * item_size
+                copies[n].source = file.data + offset.ints[i] + (at - base) * item_size
+                copies[n].size = size * item_size
+                n += 1
+                at, left, target = at + size, left - size, target + size
+            if n == COPIES:
+                with nogil:
+                    copy_all(copies, n)
+                n = 0
+                kept = [file]
+            i += 1
+    with nogil:
+        copy_all(copies, n)
 
 
 # ---- Indexes of Megatron ----
@@ -288,12 +265,12 @@ def index_spans(FileMaps indexes not None, FileMaps files not None, document_end
     Each document number counts through all files; `document_ends` and `token_ends` have the ends of the files in
     documents and tokens. Raises IndexError for a number out of range, InputError for an entry of an index that does not
     fit its ``.bin`` file, and for a file that has changed."""
-    cdef Int64s end = Int64s(document_ends), token_end = Int64s(token_ends), document = Int64s(documents)
-    cdef Int64s start = Int64s(starts, True), count = Int64s(counts, True)
+    cdef Span end = Span.of(document_ends, 8), token_end = Span.of(token_ends, 8), document = Span.of(documents, 8)
+    cdef Span start = Span.of(starts, 8, True), count = Span.of(counts, 8, True)
     cdef span_entry entries[COPIES]
     cdef span_entry *entry
     cdef Py_ssize_t first, k, n, i = -1
-    cdef int64_t local, total = end.items[end.n - 1] if end.n else 0, n_documents = 0, base = 0, tokens = 0
+    cdef int64_t local, total = end.ints[end.n - 1] if end.n else 0, n_documents = 0, base = 0, tokens = 0
     cdef uint64_t now_ns = rs_os_now_ns()
     cdef MappedFile file = None
     cdef list kept
@@ -302,21 +279,21 @@ def index_spans(FileMaps indexes not None, FileMaps files not None, document_end
     for first in range(0, document.n, COPIES):
         n, kept = min(document.n - first, <Py_ssize_t>COPIES), [file]
         for k in range(n):
-            local = document.items[first + k]
+            local = document.ints[first + k]
             if not 0 <= local < total:
                 raise IndexError(f"document {local} of {total}")
-            if i < 0 or local >= end.items[i] or local < end.items[i] - n_documents:
-                i = part_of(<const Py_ssize_t *>end.items, 0, end.n - 1, local)
+            if i < 0 or local >= end.ints[i] or local < end.ints[i] - n_documents:
+                i = part_of(<const Py_ssize_t *>end.ints, 0, end.n - 1, local)
                 file = indexes.at(i, now_ns)
                 kept.append(file)
-                n_documents = end.items[i] - (end.items[i - 1] if i > 0 else 0)
-                base = token_end.items[i - 1] if i > 0 else 0
-                tokens = token_end.items[i] - base
+                n_documents = end.ints[i] - (end.ints[i - 1] if i > 0 else 0)
+                base = token_end.ints[i - 1] if i > 0 else 0
+                tokens = token_end.ints[i] - base
                 if file.size < INDEX_HEADER or <uint64_t>n_documents > (file.size - INDEX_HEADER) // 12:
                     raise errors.InputError(f"{indexes.paths[i]} is too short for {n_documents} documents")
             entry = &entries[k]
             entry.file, entry.base, entry.tokens = i, base, tokens
-            entry.document = local - (end.items[i] - n_documents)
+            entry.document = local - (end.ints[i] - n_documents)
             entry.is_last = entry.document + 1 == n_documents
             entry.size_at = file.data + INDEX_HEADER + 4 * entry.document
             entry.pointer_at = file.data + INDEX_HEADER + 4 * n_documents + 8 * entry.document
@@ -330,5 +307,5 @@ def index_spans(FileMaps indexes not None, FileMaps files not None, document_end
                     f"{entry.pointer} and the next begins at byte {entry.following}, but {files.paths[entry.file]} has "
                     f"{entry.tokens} tokens of {item_size} bytes; write the index again"
                 )
-            start.items[first + k] = entry.base + entry.pointer // item_size
-            count.items[first + k] = entry.size
+            start.ints[first + k] = entry.base + entry.pointer // item_size
+            count.ints[first + k] = entry.size

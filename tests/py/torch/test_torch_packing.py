@@ -37,7 +37,7 @@ def times_seen(rows, lengths):
 SIZES = st.lists(st.one_of(st.integers(0, 5), st.integers(0, 60), st.integers(0, 600)), min_size=1, max_size=60)
 # Bounds that make a few documents into many groups, stretches and blocks.
 SMALL = {"_MOST_GROUPS": (7, 1 << 22), "_LEAST_STRETCH": (1, 5, 1 << 12), "_BLOCK_DOCUMENTS": (8, 1 << 14),
-         "_BLOCK_ROWS": ((1, 4), (32, 1024)), "_CHUNK": (16, 1 << 16)}  # fmt: skip
+         "_BLOCK_ROWS": ((1, 4), (32, 1024)), "_CHUNK": (16, 1 << 16), "_AT_ONCE": (3, 1 << 12)}  # fmt: skip
 
 
 @settings(deadline=None, max_examples=100)
@@ -90,6 +90,16 @@ def test_a_row_without_the_rows_before_it(monkeypatch):
     sampler.load_state_dict(state)
     next(iter(sampler))
     assert len(blocks) == 1
+
+
+@pytest.mark.parametrize("most_groups, change", [(1 << 22, -5), (100, -5), (100, 5)])
+def test_lengths_that_change(most_groups, change, monkeypatch):
+    monkeypatch.setattr(packing, "_MOST_GROUPS", most_groups)
+    lengths = LENGTHS + 10
+    sampler = pack(lengths)
+    lengths += change
+    with pytest.raises(recstore.errors.InputError, match="changed"):
+        list(sampler)
 
 
 def test_a_document_of_a_billion_tokens():

@@ -263,7 +263,7 @@ def test_native_batches_check_their_arguments():
         pytest.raises(ValueError, lambda: native.fill_permutation(out, *arguments))
     for seed in (-1, 2**64):
         pytest.raises(OverflowError, lambda: native.fill_permutation(out, 3, seed, 0, 1))
-    with pytest.raises(TypeError, match="64-bit integers"):
+    with pytest.raises(TypeError, match="must have 8 bytes"):
         native.fill_permutation(np.empty(4, np.int32), 3, 1, 0, 1)
     pytest.raises((ValueError, BufferError), lambda: native.fill_permutation(np.empty(8, np.int64)[::2], 3, 1, 0, 1))
     pytest.raises((ValueError, BufferError), lambda: native.fill_permutation(bytes(8), 3, 1, 0, 1))

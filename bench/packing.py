@@ -1,7 +1,7 @@
 """A program: packing 10^9 documents of 12 sources, and three kinds of documents beside other ways to pack.
 
-    python bench/pack_and_mix.py            # 10^9 documents: 2 GB of lengths in a temporary folder, or --folder
-    python bench/pack_and_mix.py --quick    # 10^7
+    python bench/packing.py            # 10^9 documents: 2 GB of lengths in a temporary folder, or --folder
+    python bench/packing.py --quick    # 10^7
 
 Times are seconds of the wall clock unless CPU is written beside them. Each measure of memory and of a start runs in a
 process of its own.
@@ -10,6 +10,7 @@ process of its own.
 import argparse
 import bisect
 import copy
+import itertools
 import json
 import pathlib
 import re
@@ -65,20 +66,22 @@ def in_process(*arguments):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def check_ranks(path, n_ranks, consumed):
-    """Compares the rows of all ranks, which resume at `consumed`, with those of a run that goes on."""
+def check_ranks(lengths, n_ranks, consumed, steps=None):
+    """Compares the rows that each rank takes in `steps` steps, or to the end of the epoch, with those of a run that
+    goes on. All ranks resume at `consumed`."""
     from recstore.torch import PackSampler
 
-    whole = PackSampler(np.memmap(path, np.uint16, "r"), LENGTH, seed=1, rank=0, world_size=1)
-    steps = max(2, 2048 // n_ranks)
-    expected = whole._items(0, consumed, steps * n_ranks)
+    whole = PackSampler(lengths, LENGTH, seed=1, rank=0, world_size=1)
+    steps = steps or -(-(len(whole) - consumed) // n_ranks)
+    expected = whole._items(0, consumed, min(steps * n_ranks, len(whole) - consumed))
     state = {**whole.state_dict(), "consumed": consumed}
     for rank in range(n_ranks):
         sampler = copy.copy(whole)
         sampler._place = rank, n_ranks
         sampler.load_state_dict(state)
-        rows = [row for row, _ in zip(sampler, range(steps))]
-        assert rows == expected[rank::n_ranks]
+        rows = expected[rank::n_ranks]
+        assert list(itertools.islice(sampler, len(rows))) == rows
+    return f"{len(expected):,} rows on {n_ranks:,} ranks are those of a run that goes on, from row {consumed:,}"
 
 
 def throughput(lengths, method):
@@ -152,6 +155,8 @@ def main():
     if options.start:
         print(json.dumps(start(options.start[0], *map(int, options.start[1:]))))
         return
+    from recstore.torch import packing
+
     n = 10**7 if options.quick else 10**9
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = pathlib.Path(name)
@@ -160,8 +165,11 @@ def main():
         for ranks, consumed in ((1, 0), (1, 0), (1, n // 30), (7, n // 30), (1024, n // 30)):
             print(f"{n:,} documents, {ranks} ranks, from row {consumed:,}:", in_process(path, ranks, consumed))
         for ranks in (1, 7, 1024):
-            check_ranks(path, ranks, n // 30)
-        print("the rows of all ranks are those of a run that goes on: 1, 7 and 1,024 ranks")
+            print(check_ranks(np.memmap(path, np.uint16, "r"), ranks, n // 30, max(2, 2048 // ranks)))
+        make_lengths(folder / "few.u16", 10**6)
+        packing._MOST_GROUPS = 1 << 14  # groups of documents, as 10^9 have
+        for ranks in (1, 7, 1024):
+            print(check_ranks(np.fromfile(folder / "few.u16", np.uint16), ranks, 33_333))
         for kind, (mean, deviation) in KINDS.items():
             some = np.random.default_rng(3).lognormal(mean, deviation, 200_000).astype(np.int64)
             ways = {method: throughput(some, method) for method in ("best-fit", "concat")}
