@@ -8,7 +8,6 @@
 #include "symbols/rs_symbols_train.h"
 
 #include "symbols/rs_symbols_match.h"
-#include "symbols/rs_symbols_trie.h"
 
 #include <stdlib.h>
 
@@ -43,12 +42,9 @@ typedef struct trainer {
     uint64_t *excerpt_ends; /* in units */
     uint64_t n_excerpts;
     uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
-    rs_trie trie;              /* finds symbols in the first pass */
-    rs_matcher matcher;        /* finds symbols after the first pass */
+    rs_matcher matcher;        /* finds symbols */
     uint16_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
-    uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
-    const uint8_t **units;      /* a pointer to each symbol in `symbols` */
     uint8_t *n_units;           /* units of each symbol; 0 if it was dropped */
     parts *parts;               /* of each symbol */
     uint32_t *counts;           /* uses of each symbol in the sample, and of the escape (counts[ESCAPE]) */
@@ -58,14 +54,11 @@ typedef struct trainer {
 } trainer;
 
 static void trainer_clear(trainer *self) {
-    rs_trie_clear(&self->trie);
     rs_matcher_clear(&self->matcher);
     free(self->sample);
     free(self->excerpt_ends);
     free(self->pairs);
-    free(self->symbols);
     free(self->n_units);
-    free(self->units);
     free(self->parts);
     free(self->counts);
     free(self->places);
@@ -143,11 +136,7 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, uin
                             rs_error *err) {
     const parts made_of = {left, right};
     uint32_t number = self->n_symbols;
-    uint8_t *copy = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
-    RS_TRY(rs_trie_add(&self->trie, units, n, number, err));
-    memset(copy, 0, RS_SYMBOLS_COPY);
-    memcpy(copy, units, n * self->unit_bytes);
-    self->units[number] = copy;
+    RS_TRY(rs_matcher_add(&self->matcher, units, n, err));
     self->n_units[number] = (uint8_t)n;
     self->parts[number] = made_of;
     self->n_symbols++;
@@ -175,11 +164,8 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
 }
 
 /* Finds the longest symbol at the beginning of the `left` bytes at p. RS_SYMBOLS_COPY bytes after them are readable. */
-static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
-    if (matcher->unit_bytes == 1) {
-        return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
-    }
-    return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
+static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left, unsigned unit_bytes) {
+    return rs_matcher_find(matcher, p, left >= 16 ? 16 : (unsigned)left, unit_bytes);
 }
 
 /* The first pass. unit_bytes is the trainer's; callers pass a constant, so that the compiler makes a faster
@@ -191,9 +177,9 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
         uint32_t before = 0;
         unsigned n_before = 0;
         while (units != end) {
-            uint32_t best = rs_trie_match(&self->trie, units, (uint64_t)(end - units) / unit_bytes, unit_bytes);
-            unsigned n = best & ((1u << RS_TRIE_BEST_BITS) - 1);
-            uint32_t number = (best >> RS_TRIE_BEST_BITS) - 1;
+            uint32_t best = find_in(&self->matcher, units, (uint64_t)(end - units), unit_bytes);
+            unsigned n = rs_match_bytes(best) / unit_bytes;
+            uint32_t number = rs_match_number(best);
             if (RS_UNLIKELY(self->n_symbols == CANDIDATES_MAX)) return RS_OK;
             if (best == 0) {
                 number = self->n_symbols, n = 1;
@@ -216,22 +202,19 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
 }
 
 /* The second pass counts how often each symbol is used when the sample is coded with all of them. */
-static rs_status count_uses(trainer *self, rs_error *err) {
-    const unsigned unit_bytes = self->unit_bytes;
+static inline void count_uses(trainer *self, unsigned unit_bytes) {
     const uint8_t *p = self->sample;
-    RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
     memset(self->counts, 0, self->n_symbols * sizeof *self->counts);
     self->counts[ESCAPE] = 0;
     for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
-            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
+            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p), unit_bytes);
             uint32_t bytes = rs_match_bytes(match);
             self->counts[bytes == 0 ? ESCAPE : rs_match_number(match)]++;
             p += bytes == 0 ? unit_bytes : bytes;
         }
     }
-    return RS_OK;
 }
 
 /* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it, with codes a
@@ -292,7 +275,7 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
     for (unsigned from = 0; from < n; from++) {
         unsigned left = (n - from) * self->unit_bytes;
         while (left > 0) {
-            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left);
+            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left, self->unit_bytes);
             if (rs_match_bytes(match) == 0) break;
             uint32_t number = rs_match_number(match);
             if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
@@ -308,7 +291,7 @@ static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
     for (unsigned length = self->max_units; length > 0; length--) {
         for (uint32_t i = 0; i < self->n_kept; i++) {
             uint32_t number = self->order[i];
-            const uint8_t *units = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
+            const uint8_t *units = self->matcher.symbols + (size_t)number * RS_SYMBOLS_COPY;
             if (number == ESCAPE || self->n_units[number] != length || self->places[number] != UINT32_MAX) continue;
             self->places[number] = place;
             place_within(self, units, length, place);
@@ -346,18 +329,16 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     self->pair_bits = PAIR_BITS_MIN;
     while (self->pair_bits < PAIR_BITS_MAX && (uint64_t)1 << self->pair_bits < self->n_sampled) self->pair_bits++;
     self->pairs = (uint16_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
-    self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
     self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
-    self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
     self->parts = (parts *)malloc((size_t)(candidates + 1) * sizeof *self->parts);
     self->counts = (uint32_t *)malloc((ESCAPE + 1) * sizeof *self->counts);
     self->places = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->places);
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
-    if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
-        self->parts == NULL || self->counts == NULL || self->places == NULL || self->order == NULL) {
+    if (self->pairs == NULL || self->n_units == NULL || self->parts == NULL || self->counts == NULL ||
+        self->places == NULL || self->order == NULL) {
         return rs_no_memory(err);
     }
-    return rs_trie_init(&self->trie, self->unit_bytes, err);
+    return rs_matcher_init(&self->matcher, self->unit_bytes, 0, err);
 }
 
 static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, rs_buffer *out, uint64_t *coded_bytes,
@@ -367,8 +348,13 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     uint64_t coded = 0;
     RS_TRY(take_sample(self, strings, n, err));
     RS_TRY(trainer_init(self, err));
-    RS_TRY(self->unit_bytes == 1 ? find_symbols(self, 1, err) : find_symbols(self, 2, err));
-    RS_TRY(count_uses(self, err));
+    if (self->unit_bytes == 1) {
+        RS_TRY(find_symbols(self, 1, err));
+        count_uses(self, 1);
+    } else {
+        RS_TRY(find_symbols(self, 2, err));
+        count_uses(self, 2);
+    }
     drop_symbols(self);
     RS_TRY(order_symbols(self, &n_short, &coded, err));
     RS_TRY(write_table(self, n_short, out, err));
