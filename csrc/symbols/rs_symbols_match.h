@@ -101,9 +101,9 @@ static inline uint32_t rs_matcher_find_longer(const rs_matcher *self, const uint
     return n;
 }
 
-/* Writes the matches of the longest symbols of at most `limit` bytes at the beginning of the text at p to `out`, at most
- * `most`, the longest first, and returns their number. 16 bytes must be readable at p. `limit` is from unit_bytes to
- * 16. unit_bytes is the matcher's. */
+/* Writes the matches of the symbols of at most `limit` bytes at the beginning of the text at p to `out`, the longest
+ * first and at most `most`, and returns their number. 16 bytes must be readable at p. `limit` is from unit_bytes to 16.
+ * unit_bytes is the matcher's. */
 static inline uint32_t rs_matcher_find_some(const rs_matcher *self, const uint8_t *p, unsigned limit,
                                             unsigned unit_bytes, uint32_t most, uint32_t *out) {
     const uint64_t word = rs_load_u64(p);

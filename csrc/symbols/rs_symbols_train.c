@@ -15,7 +15,7 @@ enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
     SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are enough */
     SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
-    SAMPLE_PART = 8,              /* 1/8 of all bytes for other tables */
+    SAMPLE_PART = 16,             /* 1/16 of all bytes for other tables */
     EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
@@ -23,7 +23,9 @@ enum {
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 2,
     PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
-    PAIR_THRESHOLD = 3,     /* the occurrences after which a pair becomes a symbol */
+    PAIR_THRESHOLD = 2,     /* the occurrences after which a pair becomes a symbol */
+    SHORT_CODES = 250,      /* about the number of short codes of a table */
+    COUNTED_USES = 4096,    /* more uses always give a short code */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
@@ -217,21 +219,38 @@ static inline void count_uses(trainer *self, unsigned unit_bytes) {
     }
 }
 
-/* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it, with codes a
- * byte or two longer; or, for a symbol of one unit, the escape and the unit. */
-static bool is_worthwhile(const trainer *self, uint32_t number) {
-    double scale = (double)self->n_all / (double)self->n_sampled;
+/* Returns the least number of uses with which a symbol is likely to get a short code. */
+static uint32_t short_uses(const trainer *self) {
+    uint32_t n_with[COUNTED_USES] = {0}, uses = COUNTED_USES, n = 0;
+    for (uint32_t i = 0; i < self->n_symbols; i++) {
+        n_with[self->counts[i] < COUNTED_USES ? self->counts[i] : COUNTED_USES - 1]++;
+    }
+    while (uses > 1 && n + n_with[uses - 1] <= SHORT_CODES) n += n_with[--uses];
+    return uses;
+}
+
+/* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it; or, for a
+ * symbol of one unit, the escape and the unit. A symbol of at least `least` uses has a short code. */
+static bool is_worthwhile(const trainer *self, uint32_t number, uint32_t least) {
+    const double scale = (double)self->n_all / (double)self->n_sampled;
+    const parts *of = &self->parts[number];
     unsigned n = self->n_units[number];
-    double saved = scale * self->counts[number] * (n == 1 ? self->unit_bytes : 1.5);
+    int each = (int)self->unit_bytes;
+    if (n > 1) {
+        each = 2 + (self->counts[number] >= least) - (self->counts[of->left] >= least);
+        each -= of->right == NO_PART || self->counts[of->right] >= least;
+    }
+    double saved = scale * self->counts[number] * each;
     double taken = (double)RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
     return saved >= taken && (n == 1 || self->counts[number] >= 2);
 }
 
 /* Drops symbols that do not save bytes, the newest first, so that all uses of a part are known when its turn comes. */
 static void drop_symbols(trainer *self) {
+    const uint32_t uses = short_uses(self);
     for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];
-        if (is_worthwhile(self, i)) continue;
+        if (is_worthwhile(self, i, uses)) continue;
         self->n_units[i] = 0;
         self->counts[of->left == NO_PART ? ESCAPE : of->left] += self->counts[i];
         if (of->right != NO_PART) self->counts[of->right] += self->counts[i];
