@@ -3,6 +3,8 @@
 
 static const uint64_t ONES = UINT64_C(0x0101010101010101), TOPS = UINT64_C(0x8080808080808080);
 
+enum { SHORT_WORDS = 4 /* words of 8 bytes that are searched here; memchr searches the rest */ };
+
 /* Returns the number of the first byte of a word whose top bit is set. There must be one. */
 static inline unsigned first_marked(uint64_t tops) {
 #if defined(__GNUC__)
@@ -17,19 +19,21 @@ static inline unsigned first_marked(uint64_t tops) {
 /* Marks the zero bytes of a word. Only the first mark is exact. */
 static inline uint64_t zero_bytes(uint64_t word) { return (word - ONES) & ~word & TOPS; }
 
-/* Marks the bytes of a word that are not decimal digits. Only the first mark is exact: a byte above 0x7F may carry
- * into the next one. */
-static inline uint64_t other_bytes(uint64_t word) {
-    uint64_t off = word ^ ONES * 0x30; /* 0 to 9 for a digit */
-    return ((off + ONES * 0x76) | off) & TOPS;
+/* Marks the bytes of a word that are not of a class. */
+static inline uint64_t other_bytes(uint64_t word, rs_cut_class c) {
+    const uint64_t high = word & TOPS, low = word & ~TOPS, small = low | ONES * 0x20;
+    const uint64_t digits = (low + ONES * (0x80 - '0')) & ~(low + ONES * (0x80 - '9' - 1)) & ~high;
+    const uint64_t letters = ((small + ONES * (0x80 - 'a')) & ~(small + ONES * (0x80 - 'z' - 1))) | high;
+    return (c == RS_CUT_DIGITS ? ~digits : c == RS_CUT_LETTERS ? ~letters : digits | letters) & TOPS;
 }
 
 /* Returns the first byte c of [p, end), or NULL. Most stretches are a few bytes, for which memchr takes longer. */
 static const uint8_t *find_first(const uint8_t *p, const uint8_t *end, uint8_t c) {
     const uint64_t all = ONES * c;
-    for (; end - p >= 8; p += 8) {
+    for (unsigned i = 0; end - p >= 8; p += 8) {
         uint64_t found = zero_bytes(rs_load_u64(p) ^ all);
         if (found != 0) return p + first_marked(found);
+        if (++i == SHORT_WORDS) return (const uint8_t *)memchr(p + 8, c, (size_t)(end - p - 8));
     }
     for (; p != end; p++) {
         if (*p == c) return p;
@@ -38,19 +42,11 @@ static const uint8_t *find_first(const uint8_t *p, const uint8_t *end, uint8_t c
 }
 
 static const uint8_t *find_last(const uint8_t *p, const uint8_t *end, uint8_t c) {
+    while (end - p >= 8 && zero_bytes(rs_load_u64(end - 8) ^ ONES * c) == 0) end -= 8;
     while (end != p) {
         if (*--end == c) return end;
     }
     return NULL;
-}
-
-static const uint8_t *end_of_digits(const uint8_t *p, const uint8_t *end) {
-    for (; end - p >= 8; p += 8) {
-        uint64_t other = other_bytes(rs_load_u64(p));
-        if (other != 0) return p + first_marked(other);
-    }
-    while (p != end && (uint8_t)(*p - '0') < 10) p++;
-    return p;
 }
 
 /* Returns whether n bytes are equal, n at least 1. Most starts, such as those of paths, are a few words. */
@@ -62,13 +58,23 @@ static inline bool equal_words(const uint8_t *a, const uint8_t *b, size_t n) {
     return rs_load_u64(a + n - 8) == rs_load_u64(b + n - 8);
 }
 
-static const uint8_t *end_of_class(const uint8_t *p, const uint8_t *end, rs_cut_class c) {
-    if (c == RS_CUT_DIGITS) return end_of_digits(p, end);
+/* `c` is a constant. */
+static inline const uint8_t *end_of(const uint8_t *p, const uint8_t *end, rs_cut_class c) {
+    for (; end - p >= 8; p += 8) {
+        uint64_t other = other_bytes(rs_load_u64(p), c);
+        if (other != 0) return p + first_marked(other);
+    }
     while (p != end && rs_cut_class_of(*p) == c) p++;
     return p;
 }
 
+static const uint8_t *end_of_class(const uint8_t *p, const uint8_t *end, rs_cut_class c) {
+    if (c == RS_CUT_DIGITS) return end_of(p, end, RS_CUT_DIGITS);
+    return c == RS_CUT_LETTERS ? end_of(p, end, RS_CUT_LETTERS) : end_of(p, end, RS_CUT_SIGNS);
+}
+
 static const uint8_t *begin_of_class(const uint8_t *p, const uint8_t *end, rs_cut_class c) {
+    while (end - p >= 8 && other_bytes(rs_load_u64(end - 8), c) == 0) end -= 8;
     while (end != p && rs_cut_class_of(end[-1]) == c) end--;
     return end;
 }

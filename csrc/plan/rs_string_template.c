@@ -12,7 +12,9 @@ enum {
     GIVE_UP_AFTER = 4096,
     GIVE_UP_AFTER_LONG = 16384,
     LONG_ENTRY = 12,
-    TABLE_BITS = 1600
+    TABLE_BITS = 1600,
+    TRIED = 1024,       /* strings that are cut first to see whether the template may save bits */
+    TEXT_PART_BITS = 24 /* least gain of a text in parts, as in rs_plan_choose.c */
 };
 enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
 enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
@@ -34,6 +36,7 @@ typedef struct column {
     uint64_t units;           /* of all texts */
     uint64_t counted;         /* number of texts that differ from the previous text */
     rs_value_set *distinct;
+    uint32_t n_half; /* number of distinct texts after half of the strings of a trial */
     rs_buffer bytes; /* the distinct texts as any values */
 } column;
 
@@ -206,14 +209,17 @@ static void begin_columns(filler *self, const rs_slice *leaves) {
     }
 }
 
-/* Cuts all strings and adds their texts. Sets *alike to false when too few fit. */
-static rs_status fill(filler *self, bool *alike) {
-    uint32_t from, misfits = 0, n = self->a->n_offsets;
+/* Cuts every `step`-th string and adds its texts. Sets *alike to false when too few fit. */
+static rs_status fill(filler *self, uint32_t step, bool *alike) {
+    uint32_t from, misfits = 0, n = (self->a->n_offsets + step - 1) / step;
     rs_slice leaves[RS_CUT_LEAVES], s;
     *alike = false;
     for (uint32_t i = 0; i < n; i++) {
-        if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
-                        leaves, &from)) {
+        for (uint32_t k = 0; k < self->guess.cut.n_leaves && i == n / 2; k++) {
+            self->columns[k].n_half = self->columns[k].distinct == NULL ? 0 : self->columns[k].distinct->n;
+        }
+        if (!cut_string(self->stats, self->a, i * step, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2],
+                        &s, leaves, &from)) {
             if (++misfits > 16 + n / 5) return RS_OK;
             continue;
         }
@@ -221,6 +227,56 @@ static rs_status fill(filler *self, bool *alike) {
     }
     misfits = n - (uint32_t)self->n_fits;
     *alike = self->n_fits >= 8 && misfits * 5 < self->n_fits;
+    return RS_OK;
+}
+
+/* Returns the bits of n texts that are entries of a table, from those of a trial. The number of entries grows with each
+ * doubling of the strings, by less each time. */
+static uint64_t bits_of_entries(const column *c, uint64_t tried, uint64_t n) {
+    double entries = c->distinct->n, growth = c->n_half == 0 ? 1.0 : entries / c->n_half - 1.0;
+    for (uint64_t of = tried; of < n; of *= 2, growth *= 0.9) entries *= 1.0 + growth;
+    double size = (double)c->distinct->size_bytes / c->distinct->n;
+    if (entries > (double)(n - n / 4)) return UINT64_MAX;
+    return n * rs_packed_ints_width((uint64_t)entries - 1) + (uint64_t)(entries * size * (size > LONG_ENTRY ? 5 : 8));
+}
+
+/* Returns a low estimate of the bits of all texts of a column from those of a trial. Sets *is_text if they are
+ * neither numbers nor entries. */
+static uint64_t guess_column(const filler *self, const column *c, bool *is_text) {
+    const uint64_t n = self->a->n, scale = n / self->n_fits;
+    if (c->constant || c->same != NO_LEAF) return 0;
+    uint64_t bits = 8 * (c->units * scale * (self->unit_bytes == 1 ? 45 : 68) / 100 + n), other = UINT64_MAX;
+    if ((c->digits & DECIMAL) != 0) other = n * rs_packed_ints_width(c->max - c->min);
+    else if (c->digits != 0 && c->shortest == c->longest) other = n * 8 * ((c->longest + 1) / 2);
+    if (c->collects && c->distinct != NULL) {
+        uint64_t words = bits_of_entries(c, self->n_fits, n);
+        if (words < other) other = words;
+    }
+    if (bits < other) *is_text = true;
+    return bits < other ? bits : other;
+}
+
+/* Adds some of the strings, spread evenly, and decides whether a template may save enough bits. The columns are empty
+ * before and after. */
+static rs_status try_some(filler *self, const rs_slice *first, bool *promising) {
+    const uint64_t n = self->a->n, coded = rs_text_bits(self->a->total, 0, n, self->unit_bytes);
+    const uint64_t plain = coded > self->guess.plain ? coded : self->guess.plain;
+    const uint16_t start = self->guess.cut.start_size;
+    uint64_t bits = 0;
+    bool is_text = false;
+    RS_TRY(fill(self, (uint32_t)(n / TRIED), promising));
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves && *promising; k++) {
+        bits += guess_column(self, &self->columns[k], &is_text);
+    }
+    if (is_text) bits += plain / 10 + TEXT_PART_BITS * n;
+    *promising = *promising && bits < plain;
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
+        rs_buffer_clear(&self->columns[k].bytes);
+        memset(&self->columns[k], 0, sizeof self->columns[k]);
+    }
+    self->n_fits = 0;
+    self->guess.cut.start_size = start;
+    begin_columns(self, first);
     return RS_OK;
 }
 
@@ -423,7 +479,8 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
     RS_ASSERT(alike);
     self->guess.cut.start_size = start;
     begin_columns(self, leaves);
-    RS_TRY(fill(self, &alike));
+    if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, leaves, &alike));
+    if (alike) RS_TRY(fill(self, 1, &alike));
     if (!alike) return RS_OK;
     RS_TRY(fill_broken(self));
     return make_template(self, out, found);

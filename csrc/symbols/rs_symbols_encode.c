@@ -16,33 +16,17 @@ struct rs_symbols_encoder {
 };
 
 static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
-    uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
-    const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
-    uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
-    rs_status status = copies == NULL || units == NULL || n_units == NULL ? rs_no_memory(err) : RS_OK;
     self->escape = UINT32_MAX;
-    for (uint32_t i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
+    RS_TRY(rs_matcher_init(&self->matcher, symbols->unit_bytes, symbols->n_symbols, err));
+    for (uint32_t i = 0; i < symbols->n_symbols; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
-        uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
-        n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
-        units[i] = copy;
-        if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
-        if (n_units[i] != 0) {
-            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
-        } else if (self->escape == UINT32_MAX) {
-            self->escape = i;
-        }
+        unsigned n_units = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
+        if (n_units > symbols->max_units || offset > symbols->pool_units) n_units = offset = 0;
+        if (n_units == 0 && self->escape == UINT32_MAX) self->escape = i;
+        RS_TRY(rs_matcher_add(&self->matcher, symbols->pool + (size_t)offset * symbols->unit_bytes, n_units, err));
     }
-    if (status == RS_OK && self->escape == UINT32_MAX) {
-        status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
-    }
-    if (status == RS_OK) {
-        status = rs_matcher_init(&self->matcher, units, n_units, symbols->n_symbols, symbols->unit_bytes, err);
-    }
-    free(copies);
-    free(units);
-    free(n_units);
-    return status;
+    if (self->escape != UINT32_MAX) return RS_OK;
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
 }
 
 rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder **out, rs_error *err) {
@@ -62,7 +46,7 @@ rs_status rs_symbols_encoder_open(rs_slice table, bool small, rs_symbols_encoder
 }
 
 uint64_t rs_symbols_encoder_memory(const rs_symbols_encoder *self) {
-    return self == NULL ? 0 : sizeof *self + self->matcher.memory_bytes;
+    return self == NULL ? 0 : sizeof *self + rs_matcher_memory(&self->matcher);
 }
 
 void rs_symbols_encoder_close(rs_symbols_encoder *self) {
@@ -141,8 +125,8 @@ static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, u
     part->costs[n] = 0;
     for (uint32_t i = n; i-- > 0;) {
         unsigned left = (n - i) * unit_bytes;
-        uint32_t n_found = rs_matcher_find_all(&self->matcher, part->text + (size_t)i * unit_bytes,
-                                               left < 16 ? left : 16, unit_bytes, found);
+        uint32_t n_found = rs_matcher_find_some(&self->matcher, part->text + (size_t)i * unit_bytes,
+                                                left < 16 ? left : 16, unit_bytes, RS_MATCH_ALL, found);
         uint32_t least = escape + part->costs[i + 1], best = 0;
         for (uint32_t k = 0; k < n_found; k++) {
             uint32_t cost = (rs_match_number(found[k]) >= self->n_short ? 2 : 1) +

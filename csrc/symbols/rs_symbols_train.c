@@ -8,7 +8,6 @@
 #include "symbols/rs_symbols_train.h"
 
 #include "symbols/rs_symbols_match.h"
-#include "symbols/rs_symbols_trie.h"
 
 #include <stdlib.h>
 
@@ -16,7 +15,7 @@ enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
     SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are enough */
     SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
-    SAMPLE_PART = 8,              /* 1/8 of all bytes for other tables */
+    SAMPLE_PART = 16,             /* 1/16 of all bytes for other tables */
     EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
@@ -24,7 +23,9 @@ enum {
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 2,
     PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
-    PAIR_THRESHOLD = 3,     /* the occurrences after which a pair becomes a symbol */
+    PAIR_THRESHOLD = 2,     /* the occurrences after which a pair becomes a symbol */
+    SHORT_CODES = 250,      /* about the number of short codes of a table */
+    COUNTED_USES = 4096,    /* more uses always give a short code */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
@@ -43,12 +44,9 @@ typedef struct trainer {
     uint64_t *excerpt_ends; /* in units */
     uint64_t n_excerpts;
     uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
-    rs_trie trie;              /* finds symbols in the first pass */
-    rs_matcher matcher;        /* finds symbols after the first pass */
+    rs_matcher matcher;        /* finds symbols */
     uint16_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
-    uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
-    const uint8_t **units;      /* a pointer to each symbol in `symbols` */
     uint8_t *n_units;           /* units of each symbol; 0 if it was dropped */
     parts *parts;               /* of each symbol */
     uint32_t *counts;           /* uses of each symbol in the sample, and of the escape (counts[ESCAPE]) */
@@ -58,14 +56,11 @@ typedef struct trainer {
 } trainer;
 
 static void trainer_clear(trainer *self) {
-    rs_trie_clear(&self->trie);
     rs_matcher_clear(&self->matcher);
     free(self->sample);
     free(self->excerpt_ends);
     free(self->pairs);
-    free(self->symbols);
     free(self->n_units);
-    free(self->units);
     free(self->parts);
     free(self->counts);
     free(self->places);
@@ -143,11 +138,7 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, uin
                             rs_error *err) {
     const parts made_of = {left, right};
     uint32_t number = self->n_symbols;
-    uint8_t *copy = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
-    RS_TRY(rs_trie_add(&self->trie, units, n, number, err));
-    memset(copy, 0, RS_SYMBOLS_COPY);
-    memcpy(copy, units, n * self->unit_bytes);
-    self->units[number] = copy;
+    RS_TRY(rs_matcher_add(&self->matcher, units, n, err));
     self->n_units[number] = (uint8_t)n;
     self->parts[number] = made_of;
     self->n_symbols++;
@@ -175,11 +166,8 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
 }
 
 /* Finds the longest symbol at the beginning of the `left` bytes at p. RS_SYMBOLS_COPY bytes after them are readable. */
-static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
-    if (matcher->unit_bytes == 1) {
-        return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
-    }
-    return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
+static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left, unsigned unit_bytes) {
+    return rs_matcher_find(matcher, p, left >= 16 ? 16 : (unsigned)left, unit_bytes);
 }
 
 /* The first pass. unit_bytes is the trainer's; callers pass a constant, so that the compiler makes a faster
@@ -191,9 +179,9 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
         uint32_t before = 0;
         unsigned n_before = 0;
         while (units != end) {
-            uint32_t best = rs_trie_match(&self->trie, units, (uint64_t)(end - units) / unit_bytes, unit_bytes);
-            unsigned n = best & ((1u << RS_TRIE_BEST_BITS) - 1);
-            uint32_t number = (best >> RS_TRIE_BEST_BITS) - 1;
+            uint32_t best = find_in(&self->matcher, units, (uint64_t)(end - units), unit_bytes);
+            unsigned n = rs_match_bytes(best) / unit_bytes;
+            uint32_t number = rs_match_number(best);
             if (RS_UNLIKELY(self->n_symbols == CANDIDATES_MAX)) return RS_OK;
             if (best == 0) {
                 number = self->n_symbols, n = 1;
@@ -216,39 +204,53 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
 }
 
 /* The second pass counts how often each symbol is used when the sample is coded with all of them. */
-static rs_status count_uses(trainer *self, rs_error *err) {
-    const unsigned unit_bytes = self->unit_bytes;
+static inline void count_uses(trainer *self, unsigned unit_bytes) {
     const uint8_t *p = self->sample;
-    RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
     memset(self->counts, 0, self->n_symbols * sizeof *self->counts);
     self->counts[ESCAPE] = 0;
     for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
-            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
+            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p), unit_bytes);
             uint32_t bytes = rs_match_bytes(match);
             self->counts[bytes == 0 ? ESCAPE : rs_match_number(match)]++;
             p += bytes == 0 ? unit_bytes : bytes;
         }
     }
-    return RS_OK;
 }
 
-/* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it, with codes a
- * byte or two longer; or, for a symbol of one unit, the escape and the unit. */
-static bool is_worthwhile(const trainer *self, uint32_t number) {
-    double scale = (double)self->n_all / (double)self->n_sampled;
+/* Returns the least number of uses with which a symbol is likely to get a short code. */
+static uint32_t short_uses(const trainer *self) {
+    uint32_t n_with[COUNTED_USES] = {0}, uses = COUNTED_USES, n = 0;
+    for (uint32_t i = 0; i < self->n_symbols; i++) {
+        n_with[self->counts[i] < COUNTED_USES ? self->counts[i] : COUNTED_USES - 1]++;
+    }
+    while (uses > 1 && n + n_with[uses - 1] <= SHORT_CODES) n += n_with[--uses];
+    return uses;
+}
+
+/* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it; or, for a
+ * symbol of one unit, the escape and the unit. A symbol of at least `least` uses has a short code. */
+static bool is_worthwhile(const trainer *self, uint32_t number, uint32_t least) {
+    const double scale = (double)self->n_all / (double)self->n_sampled;
+    const parts *of = &self->parts[number];
     unsigned n = self->n_units[number];
-    double saved = scale * self->counts[number] * (n == 1 ? self->unit_bytes : 1.5);
+    int each = (int)self->unit_bytes;
+    if (n > 1) {
+        each = 2 + (self->counts[number] >= least) - (self->counts[of->left] >= least);
+        each -= of->right == NO_PART || self->counts[of->right] >= least;
+    }
+    double saved = scale * self->counts[number] * each;
     double taken = (double)RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
     return saved >= taken && (n == 1 || self->counts[number] >= 2);
 }
 
 /* Drops symbols that do not save bytes, the newest first, so that all uses of a part are known when its turn comes. */
 static void drop_symbols(trainer *self) {
+    const uint32_t uses = short_uses(self);
     for (uint32_t i = self->n_symbols; i-- > 0;) {
         const parts *of = &self->parts[i];
-        if (is_worthwhile(self, i)) continue;
+        if (is_worthwhile(self, i, uses)) continue;
         self->n_units[i] = 0;
         self->counts[of->left == NO_PART ? ESCAPE : of->left] += self->counts[i];
         if (of->right != NO_PART) self->counts[of->right] += self->counts[i];
@@ -292,7 +294,7 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
     for (unsigned from = 0; from < n; from++) {
         unsigned left = (n - from) * self->unit_bytes;
         while (left > 0) {
-            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left);
+            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left, self->unit_bytes);
             if (rs_match_bytes(match) == 0) break;
             uint32_t number = rs_match_number(match);
             if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
@@ -308,7 +310,7 @@ static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
     for (unsigned length = self->max_units; length > 0; length--) {
         for (uint32_t i = 0; i < self->n_kept; i++) {
             uint32_t number = self->order[i];
-            const uint8_t *units = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
+            const uint8_t *units = self->matcher.symbols + (size_t)number * RS_SYMBOLS_COPY;
             if (number == ESCAPE || self->n_units[number] != length || self->places[number] != UINT32_MAX) continue;
             self->places[number] = place;
             place_within(self, units, length, place);
@@ -346,18 +348,16 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     self->pair_bits = PAIR_BITS_MIN;
     while (self->pair_bits < PAIR_BITS_MAX && (uint64_t)1 << self->pair_bits < self->n_sampled) self->pair_bits++;
     self->pairs = (uint16_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
-    self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
     self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
-    self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
     self->parts = (parts *)malloc((size_t)(candidates + 1) * sizeof *self->parts);
     self->counts = (uint32_t *)malloc((ESCAPE + 1) * sizeof *self->counts);
     self->places = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->places);
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
-    if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
-        self->parts == NULL || self->counts == NULL || self->places == NULL || self->order == NULL) {
+    if (self->pairs == NULL || self->n_units == NULL || self->parts == NULL || self->counts == NULL ||
+        self->places == NULL || self->order == NULL) {
         return rs_no_memory(err);
     }
-    return rs_trie_init(&self->trie, self->unit_bytes, err);
+    return rs_matcher_init(&self->matcher, self->unit_bytes, 0, err);
 }
 
 static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, rs_buffer *out, uint64_t *coded_bytes,
@@ -367,8 +367,13 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     uint64_t coded = 0;
     RS_TRY(take_sample(self, strings, n, err));
     RS_TRY(trainer_init(self, err));
-    RS_TRY(self->unit_bytes == 1 ? find_symbols(self, 1, err) : find_symbols(self, 2, err));
-    RS_TRY(count_uses(self, err));
+    if (self->unit_bytes == 1) {
+        RS_TRY(find_symbols(self, 1, err));
+        count_uses(self, 1);
+    } else {
+        RS_TRY(find_symbols(self, 2, err));
+        count_uses(self, 2);
+    }
     drop_symbols(self);
     RS_TRY(order_symbols(self, &n_short, &coded, err));
     RS_TRY(write_table(self, n_short, out, err));
