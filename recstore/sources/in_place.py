@@ -99,7 +99,8 @@ class InPlaceSource(reading.FileSource):
                 raise InputError(f"{file.name}: the text is {mark}; in_place=True reads UTF-8: leave it out")
             crc = line_values.tail_crc(opened.fileno(), size)
             arguments, skip, at = self._begin(file, len(codecs.BOM_UTF8) if mark else 0)
-            finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), skip, at)
+            marks = arguments[:2] if self.kind == "csv" else ()
+            finder.begin((self.kind, path, size, status.st_mtime_ns, crc, arguments), skip, at, *marks)
             if self.older is not None:
                 self.older.give(opened.fileno(), path, (self.kind, arguments), finder)
                 at = finder.at
@@ -108,24 +109,25 @@ class InPlaceSource(reading.FileSource):
                 n = opened.readinto(view[: size - at])
                 if not n:
                     raise InputError(f"{file.name}: the file was cut while it was read")
-                self._check_piece(file, finder, buffer, n)
-                finder.add(buffer, n)
+                self._add(file, finder, buffer, n)
                 at += n
                 bar.moved(at / size)
-            finder.end()
+            self._end(file, finder)
 
     def _begin(self, file: Input, mark: int) -> tuple[tuple[Any, ...], int, int]:
         """`(arguments, skip, byte of the first line)` of a file that begins with a byte order mark of `mark` bytes."""
         arguments = ("utf-8", *self.arguments[1:]) if mark and self.kind == "text" else self.arguments
         return arguments, self.skip, mark
 
-    def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
-        """Checks the next n bytes. Raises InputError if a line ends with a CR alone."""
-        if self.kind == "json":
-            return
-        lone = finder.lone_return(buffer, n)
+    def _add(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
+        """Adds the lines of the next n bytes. Raises InputError if a line ends with a CR alone."""
+        lone = -1 if self.kind == "json" else finder.lone_return(buffer, n)
         if lone >= 0:
             raise InputError(f"{file.name}, byte {finder.at + lone:,}: {LONE}")
+        finder.add(buffer, n)
+
+    def _end(self, file: Input, finder: native.LineFinder) -> None:
+        finder.end()
 
     def _check(self) -> None:
         """A file that grew meanwhile is checked when it is read."""

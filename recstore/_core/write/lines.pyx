@@ -16,6 +16,8 @@ cdef class LineFinder:
     cdef uint32_t n
     cdef readonly uint64_t left
     cdef bint after_return  # whether the last byte was a carriage return
+    cdef rs_csv_rows rows
+    cdef bint is_csv
 
     def __cinit__(self, Builder builder not None, uint64_t most=UINT64_MAX):
         self.builder = builder
@@ -32,9 +34,21 @@ cdef class LineFinder:
     def at(self):
         return self.lines.at
 
-    def begin(self, extra, int skip, uint64_t at):
+    @property
+    def lone(self):
+        """Whether `add` returned False because of a carriage return that no newline follows, and not because of text
+        after a closing quote."""
+        return self.rows.fault == RS_CSV_RETURN
+
+    @property
+    def open_row(self):
+        """The byte at which the last row begins, if it ends in quotes that do not close; else -1."""
+        return self.lines.begin if self.left > 0 and self.rows.place == RS_CSV_QUOTED else -1
+
+    def begin(self, extra, int skip, uint64_t at, delimiter=None, quote=None):
         """Starts a file at byte `at`, where a line begins. `extra` is the EXTRA of its lines. `skip` is 0 for no line,
-        1 for empty lines, 2 for lines of whitespace."""
+        1 for empty lines, 2 for lines of whitespace, which the rows of CSV do not take. A `delimiter` makes the lines
+        rows of CSV."""
         cdef rs_buffer raw, arrays
         cdef rs_error err
         memset(&raw, 0, sizeof(rs_buffer))
@@ -42,6 +56,11 @@ cdef class LineFinder:
         self.lines.skip = <rs_lines_skip>skip
         self.lines.at = self.lines.begin = at
         self.lines.kept = self.after_return = False
+        self.is_csv = delimiter is not None
+        memset(&self.rows, 0, sizeof(rs_csv_rows))
+        if self.is_csv:
+            self.rows.delimiter = ord(delimiter)
+            self.rows.quote = 0 if quote is None else ord(quote)
         try:
             encode_value(&raw, &arrays, extra)
             check(rs_lines_describe(&self.lines, rs_slice_of(raw.data, raw.size_bytes), &err), &err)
@@ -50,18 +69,33 @@ cdef class LineFinder:
             rs_buffer_clear(&arrays)
 
     def add(self, buffer, size_t size):
-        """Adds the lines that begin in the next `size` bytes, which `buffer` holds."""
+        """Adds the lines that begin in the next `size` bytes, which `buffer` holds. Returns False, with `at` at the
+        fault, if these are not rows of CSV."""
         cdef const uint8_t[::1] bytes_ = buffer
         cdef size_t done = 0
         cdef uint32_t most
         if size > <size_t>bytes_.shape[0]:
             raise ValueError("the buffer has fewer bytes")
+        if self.is_csv:
+            return self.add_rows(bytes_, size)
         while done < size and self.left > 0:
             most = <uint32_t>min(<uint64_t>RS_FMT_BLOCK_RECORDS, self.left)
             with nogil:
                 done += rs_lines_find(&self.lines, &bytes_[done], size - done, self.begins, &self.n, most)
             if self.n == most:
                 self.end()
+        return True
+
+    cdef bint add_rows(self, const uint8_t[::1] bytes_, size_t size) except -1:
+        cdef size_t done = 0
+        while done < size and self.left > 0 and self.rows.fault == RS_CSV_FINE:
+            with nogil:
+                done += rs_lines_find_rows(&self.lines, &self.rows, &bytes_[done], size - done, self.begins, &self.n,
+                                           RS_FMT_BLOCK_RECORDS)
+            if self.n >= self.left or RS_FMT_BLOCK_RECORDS - self.n < RS_CSV_BLOCK:
+                self.n = <uint32_t>min(<uint64_t>self.n, self.left)
+                self.end()
+        return self.rows.fault == RS_CSV_FINE
 
     def end(self):
         """Adds the lines that were found as a block; at the end of a file, its last lines."""
