@@ -58,9 +58,10 @@ static uint64_t scan_block(rs_csv_rows *self, const uint8_t *block, unsigned n) 
 }
 
 uint64_t rs_csv_rows_scan(rs_csv_rows *self, const uint8_t *bytes, unsigned n) {
-    uint8_t padded[RS_CSV_BLOCK] = {0};
+    uint8_t padded[RS_CSV_BLOCK];
     if (n == RS_CSV_BLOCK) return scan_block(self, bytes, n);
     if (n == 0) return 0;
+    memset(padded, 0, sizeof padded);
     memcpy(padded, bytes, n);
     return scan_block(self, padded, n);
 }

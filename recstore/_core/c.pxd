@@ -794,11 +794,12 @@ cdef extern from "recstore.h" nogil:
     ctypedef enum rs_csv_place:
         RS_CSV_QUOTED
     ctypedef enum rs_csv_fault:
-        RS_CSV_FINE, RS_CSV_RETURN
+        RS_CSV_FINE, RS_CSV_TEXT, RS_CSV_RETURN
     uint32_t RS_CSV_BLOCK
     ctypedef struct rs_csv_rows:
         uint8_t delimiter
         uint8_t quote
+        rs_bool after_return
         rs_csv_place place
         rs_csv_fault fault
     size_t rs_csv_rows_end(uint8_t delimiter, uint8_t quote, const uint8_t *bytes, size_t n)

@@ -7,7 +7,6 @@ import logging
 import os
 import tempfile
 
-from recstore._core import native
 from recstore.building import build_options
 from recstore.errors import InputError
 from recstore.lazy_names import named_arguments
@@ -324,18 +323,6 @@ class RowPlaces(in_place_files.InPlaceSource):
         nulls = tuple(rules.null_values)
         arguments = form.delimiter, form.quote, form.empty, begin, choice.missing, nulls, len(names), tuple(columns)
         return arguments, in_place_files.NONE if form.keeps_empty(len(names)) else in_place_files.EMPTY, begin
-
-    def _add(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
-        if not finder.add(buffer, n):
-            quotes = f"text follows the closing quote of a cell; {csv_text.UNQUOTED}"
-            fault = in_place_files.LONE if finder.lone else quotes
-            raise InputError(f"{file.name}, byte {finder.at:,}: {fault}")
-
-    def _end(self, file: Input, finder: native.LineFinder) -> None:
-        if finder.open_row >= 0:
-            fault = f"a quote in the row that begins here never closes; {csv_text.UNQUOTED}"
-            raise InputError(f"{file.name}, byte {finder.open_row:,}: {fault}")
-        finder.end()
 
 
 # ---- Reading a file twice ----

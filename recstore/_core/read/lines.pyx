@@ -144,21 +144,28 @@ cdef class TextFile:
         """Reads `size` bytes from byte `first` on."""
         cdef int64_t n = 0
         cdef Py_ssize_t got
-        cdef int failure
         while n < size:
-            with nogil:
-                got = pread(descriptor, into + n, <size_t>(size - n), first + n)
-            if got < 0:
-                failure = c_errno
-                PyErr_CheckSignals()
-                if failure == EINTR:
-                    continue
-                raise OSError(failure, os.strerror(failure), self.path)
+            got = read_some(descriptor, into + n, <size_t>(size - n), first + n, self.path)
             if got == 0:
                 raise errors.InputError(f"{self.path}: the file ends at byte {first + n} of {self.size}: it was cut "
                                         "after its lines were found; make the list again")
             n += got
         return 0
+
+
+cdef Py_ssize_t read_some(int descriptor, uint8_t *into, size_t size, int64_t at, path) except -1:
+    """Reads up to `size` bytes of a file from byte `at` on. Returns their number, 0 at the end of the file."""
+    cdef Py_ssize_t got
+    cdef int failure
+    while True:
+        with nogil:
+            got = pread(descriptor, into, size, at)
+        if got >= 0:
+            return got
+        failure = c_errno
+        PyErr_CheckSignals()
+        if failure != EINTR:
+            raise OSError(failure, os.strerror(failure), path)
 
 
 def crc_of(buffer):
