@@ -47,19 +47,24 @@ static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_risin
     return all >> 63 != 0 ? 64 : rs_packed_ints_width(all);
 }
 
-/* Sizes one line: sets form, width and base, and size_bytes to the size of the section. */
-static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r) {
+/* Sizes one line: sets form, width and base, and size_bytes to the size of the section. It stops when the size exceeds
+ * `most`. */
+static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r, uint64_t most) {
     int64_t low = 0, high = 0;
-    r->base = numbers[0];
-    for (uint32_t j = 0; j < n; j++) {
-        int64_t z = (int64_t)(numbers[j] - line_at(r, j));
-        low = z < low ? z : low;
-        high = z > high ? z : high;
-    }
     r->form = RS_FMT_RISING_LINE;
-    r->width = (uint8_t)rs_packed_ints_width((uint64_t)high - (uint64_t)low);
+    r->base = numbers[0];
+    for (uint32_t j = 0, end; j < n; j = end) {
+        end = n - j < RS_FMT_RISING_RECORDS ? n : j + RS_FMT_RISING_RECORDS;
+        for (uint32_t k = j; k < end; k++) {
+            int64_t z = (int64_t)(numbers[k] - line_at(r, k));
+            low = z < low ? z : low;
+            high = z > high ? z : high;
+        }
+        r->width = (uint8_t)rs_packed_ints_width((uint64_t)high - (uint64_t)low);
+        r->size_bytes = RS_FMT_RISING_HEAD_SIZE + ((uint64_t)n * r->width + 7) / 8;
+        if (r->size_bytes > most) return;
+    }
     r->base += (uint64_t)low;
-    r->size_bytes = RS_FMT_RISING_HEAD_SIZE + ((uint64_t)n * r->width + 7) / 8;
 }
 
 /* Sizes corners, as weigh_line. size_bytes becomes UINT64_MAX if the residuals are too large for the u16 starts. */
@@ -85,18 +90,17 @@ static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
 
 void rs_rising_choose(const uint64_t *numbers, uint32_t n, rs_rising *out) {
     int64_t way = (int64_t)(numbers[n - 1] - numbers[0]), span = n > 1 ? (int64_t)n - 1 : 1;
+    rs_rising first = {.step = n > 1 ? (int64_t)(numbers[1] - numbers[0]) : 0};
     memset(out, 0, sizeof *out);
-    rs_rising trial = {0};
-    out->step = n > 1 ? (int64_t)(numbers[1] - numbers[0]) : 0;
-    weigh_line(numbers, n, out);
-    if (out->width == 0) return;
     /* The line through the first and the last number, in parts of 2^-20 if the products stay within 64 bits. */
-    trial.shift = way < INT64_C(1) << 42 && way > -(INT64_C(1) << 42) ? FINE_SHIFT : 0;
-    trial.step = way * (INT64_C(1) << trial.shift) / span;
-    weigh_line(numbers, n, &trial);
-    if (trial.size_bytes < out->size_bytes) *out = trial;
-    weigh_corners(numbers, n, &trial);
-    if (trial.size_bytes < out->size_bytes) *out = trial;
+    out->shift = way < INT64_C(1) << 42 && way > -(INT64_C(1) << 42) ? FINE_SHIFT : 0;
+    out->step = way * (INT64_C(1) << out->shift) / span;
+    rs_rising line = *out;
+    weigh_corners(numbers, n, out); /* mostly the smallest, so the lines are soon too large */
+    weigh_line(numbers, n, &line, out->size_bytes);
+    if (line.size_bytes <= out->size_bytes) *out = line;
+    weigh_line(numbers, n, &first, out->size_bytes);
+    if (first.size_bytes <= out->size_bytes) *out = first;
 }
 
 rs_status rs_rising_append(const uint64_t *numbers, uint32_t n, rs_buffer *out, rs_error *err) {

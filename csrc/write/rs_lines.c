@@ -59,6 +59,28 @@ size_t rs_lines_find(rs_lines *self, const uint8_t *bytes, size_t n, uint64_t *b
     return i;
 }
 
+size_t rs_lines_find_rows(rs_lines *self, rs_csv_rows *rows, const uint8_t *bytes, size_t n, uint64_t *begins,
+                          uint32_t *n_begins, uint32_t most) {
+    size_t i = 0;
+    if (n != 0 && !self->kept && *n_begins < most) {
+        if (keeps(self->skip, bytes[0])) begins[(*n_begins)++] = self->begin;
+        self->kept = true;
+    }
+    while (i < n && rows->fault == RS_CSV_FINE && most - *n_begins >= RS_CSV_BLOCK) {
+        const unsigned size = n - i < RS_CSV_BLOCK ? (unsigned)(n - i) : RS_CSV_BLOCK;
+        uint64_t ends = rs_csv_rows_scan(rows, bytes + i, size);
+        for (; ends != 0; ends &= ends - 1) {
+            const size_t next = i + rs_lowest_bit(ends) + 1;
+            self->begin = self->at + next;
+            self->kept = next < n;
+            if (self->kept && keeps(self->skip, bytes[next])) begins[(*n_begins)++] = self->begin;
+        }
+        i += rows->fault == RS_CSV_FINE ? size : rows->fault_at;
+    }
+    self->at += i;
+    return i;
+}
+
 /* ---- Writing ---- */
 
 static void put_node(uint8_t *at, uint8_t kind, uint32_t child, uint32_t aux, uint32_t aux_size) {

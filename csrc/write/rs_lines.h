@@ -3,6 +3,7 @@
 #pragma once
 
 #include "write/rs_builder.h"
+#include "write/rs_csv_rows.h"
 
 /* Which lines are skipped. A CR alone does not count as text. */
 typedef enum rs_lines_skip {
@@ -15,7 +16,7 @@ typedef enum rs_lines_skip {
  * line begins; rs_lines_clear ends it. One thread at a time may use it. */
 typedef struct rs_lines {
     rs_lines_skip skip;
-    bool kept;      /* the open line is not skipped: its begin was written */
+    bool kept;      /* the open line is not skipped: its begin was written. Of CSV: its first byte was seen */
     uint64_t begin; /* of the open line, from the start of the file */
     uint64_t at;    /* of the next piece */
     /* The tree of the file's blocks, which names the file. */
@@ -32,6 +33,11 @@ void rs_lines_clear(rs_lines *self);
  * *n_begins, at most up to `most`. Returns the number of scanned bytes: n, or fewer when there are `most`. */
 size_t rs_lines_find(rs_lines *self, const uint8_t *bytes, size_t n, uint64_t *begins, uint32_t *n_begins,
                      uint32_t most);
+
+/* As rs_lines_find for the rows of CSV, which are skipped by their first byte. Stops when fewer than RS_CSV_BLOCK
+ * further begins fit, and before the byte of a fault of `rows`. */
+size_t rs_lines_find_rows(rs_lines *self, rs_csv_rows *rows, const uint8_t *bytes, size_t n, uint64_t *begins,
+                          uint32_t *n_begins, uint32_t most);
 
 /* Makes the tree. `extra` is the EXTRA of the lines, an any value. RS_E_MEM; RS_E_FMT_TREE if EXTRA is too large. */
 RS_NODISCARD rs_status rs_lines_describe(rs_lines *self, rs_slice extra, rs_error *err);

@@ -21,6 +21,7 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char *, Py_ssize_t size, const char *errors)
 
     double PyFloat_AS_DOUBLE(object)
+    double PyOS_string_to_double(const char *, char **end, PyObject *overflow) except? -1
     bint PyLong_CheckExact(object)
     long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
 

@@ -7,7 +7,6 @@ import logging
 import os
 import tempfile
 
-from recstore._core import native
 from recstore.building import build_options
 from recstore.errors import InputError
 from recstore.lazy_names import named_arguments
@@ -80,7 +79,7 @@ def csv(
         where: a function of a record with all columns, or a pyarrow Expression; rows for which it is true are stored.
         n_rows: the most rows to store. The types come from these rows alone, except with `where` or errors="skip".
         in_place: whether to store only where the rows begin, as for :func:`jsonl`, without `escape`, `errors`, `where`,
-            other encodings, line breaks in cells and types other than bool, int64, uint64, float64 and string.
+            other encodings and types other than bool, int64, uint64, float64 and string.
 
     Raises OSError for a file that cannot be read, ImportError without pyarrow. A build raises InputError, with file and
     line, for a wrong number of cells, a cell that does not fit its type, a quote that never closes, text after a
@@ -321,22 +320,9 @@ class RowPlaces(in_place_files.InPlaceSource):
                 known = ", ".join(csv_lines.KINDS)
                 raise ValueError(f"dtypes: in_place=True reads {known}, but column {name!r} is {kind}: leave it out")
             columns.append((name, names.index(name), kind))
-        self.quotes = None if form.quote is None else native.CsvQuotes(form.delimiter, form.quote, None, 1, True)
         nulls = tuple(rules.null_values)
         arguments = form.delimiter, form.quote, form.empty, begin, choice.missing, nulls, len(names), tuple(columns)
         return arguments, in_place_files.NONE if form.keeps_empty(len(names)) else in_place_files.EMPTY, begin
-
-    def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
-        super()._check_piece(file, finder, buffer, n)
-        if self.quotes is None:
-            return
-        start = finder.at - self.quotes.at
-        if self.quotes.follow(bytes(memoryview(buffer)[:n])):
-            return
-        fault = f"text follows the closing quote of a cell; {csv_text.UNQUOTED}"
-        if self.quotes.quoted:
-            fault = "a line break in quotes, where in_place=True takes rows of one line: leave in_place out"
-        raise InputError(f"{file.name}, byte {start + self.quotes.at:,}: {fault}")
 
 
 # ---- Reading a file twice ----

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recstore.sources.inputs import Input
     from recstore.sources.line_values import Extra
 
-_BLOCK = 1 << 18  # bytes per read
+_BLOCK = 1 << 22  # bytes between two looks at the progress
 LONE = (
     "a line ends with a CR alone, where in_place=True takes LF and CRLF: leave in_place out, or convert the line ends"
 )
@@ -81,16 +81,15 @@ class InPlaceSource(reading.FileSource):
                 "of this machine: leave in_place out to store the records"
             )
         finder = native.LineFinder(builder, *(() if self.n_rows is None else (self.n_rows,)))
-        buffer = bytearray(_BLOCK)
         with reading.FileBar(self.inputs, progress) as bar:
             for file in bar.files():
-                self._find(file, finder, buffer, bar)
+                self._find(file, finder, bar)
                 if finder.left == 0:
                     break
 
-    def _find(self, file: Input, finder: native.LineFinder, buffer: bytearray, bar: reading.FileBar) -> None:
+    def _find(self, file: Input, finder: native.LineFinder, bar: reading.FileBar) -> None:
         path = os.path.abspath(file.name)
-        with file.open_raw() as opened, memoryview(buffer) as view:
+        with file.open_raw() as opened:
             status = os.fstat(opened.fileno())
             size = status.st_size
             start = os.pread(opened.fileno(), encodings.LONGEST_MARK, 0)
@@ -103,15 +102,16 @@ class InPlaceSource(reading.FileSource):
             if self.older is not None:
                 self.older.give(opened.fileno(), path, (self.kind, arguments), finder)
                 at = finder.at
-            opened.seek(at)
             while at < size and finder.left > 0:
-                n = opened.readinto(view[: size - at])
-                if not n:
+                finder.read(opened.fileno(), min(size - at, _BLOCK))
+                if finder.fault is not None:
+                    raise InputError(f"{file.name}, byte {finder.at:,}: {_reason(finder.fault)}")
+                if finder.at == at:
                     raise InputError(f"{file.name}: the file was cut while it was read")
-                self._check_piece(file, finder, buffer, n)
-                finder.add(buffer, n)
-                at += n
+                at = finder.at
                 bar.moved(at / size)
+            if finder.open_row is not None:
+                raise InputError(f"{file.name}, byte {finder.open_row:,}: {_reason('quote')}")
             finder.end()
 
     def _begin(self, file: Input, mark: int) -> tuple[tuple[Any, ...], int, int]:
@@ -119,16 +119,18 @@ class InPlaceSource(reading.FileSource):
         arguments = ("utf-8", *self.arguments[1:]) if mark and self.kind == "text" else self.arguments
         return arguments, self.skip, mark
 
-    def _check_piece(self, file: Input, finder: native.LineFinder, buffer: bytearray, n: int) -> None:
-        """Checks the next n bytes. Raises InputError if a line ends with a CR alone."""
-        if self.kind == "json":
-            return
-        lone = finder.lone_return(buffer, n)
-        if lone >= 0:
-            raise InputError(f"{file.name}, byte {finder.at + lone:,}: {LONE}")
-
     def _check(self) -> None:
         """A file that grew meanwhile is checked when it is read."""
+
+
+def _reason(fault: str) -> str:
+    """The reason of a fault of LineFinder, or of a quote that never closes, for a message."""
+    if fault == "return":
+        return LONE
+    from recstore.sources import csv_text
+
+    text = "text follows the closing quote of a cell"
+    return f"{text if fault == 'text' else 'a quote in the row that begins here never closes'}; {csv_text.UNQUOTED}"
 
 
 class _Older:

@@ -37,16 +37,18 @@ cdef class TextFile:
     cdef public bint used
     cdef object opener, refused, decode, decode_long
     cdef bytes encoding
+    cdef CsvRows rows  # `decode` of a CSV file
     cdef Descriptor descriptor
 
     def __init__(self, str path, int64_t size, tuple stamp, opener, str encoding=None, decode=None, decode_long=None,
                  refused=None):
         """`opener(self)` returns a descriptor of the checked file. Lines are text in `encoding`; or, if that is None,
-        `decode(line)` makes the value of a line, `decode_long` of a line that may have an integer beyond 64 bits, and
-        `refused(self, begin, line, error)` of a line that these refuse, or raises."""
+        `decode(line)` or a CsvRows makes the value of a line, `decode_long` of a line that may have an integer beyond
+        64 bits, and `refused(self, begin, line, error)` of a line that these refuse, or raises."""
         self.path, self.size, self.stamp, self.opener = path, size, stamp, opener
         self.encoding = None if encoding is None else encoding.encode()
         self.decode, self.decode_long, self.refused = decode, decode_long, refused
+        self.rows = decode if isinstance(decode, CsvRows) else None
 
     def close(self):
         """Closes the descriptor once no thread reads from it. The next read opens the file again."""
@@ -90,6 +92,11 @@ cdef class TextFile:
         if self.encoding is not None:
             return PyUnicode_Decode(<const char *>text, <Py_ssize_t>n, PyBytes_AS_STRING(self.encoding),
                                     b"surrogateescape")
+        if self.rows is not None:
+            try:
+                return self.rows.decoded(text, <Py_ssize_t>n)
+            except errors.InputError as error:
+                return self.refused(self, begin, b"", error)
         line = PyBytes_FromStringAndSize(<const char *>text, <Py_ssize_t>n)
         decode = self.decode
         if self.decode_long is not decode and rs_json_has_long_int(text, n):
@@ -107,6 +114,7 @@ cdef class TextFile:
         cdef int64_t room = self.size - first, size = end - first if end else min(FIRST, room)
         cdef const uint8_t *line
         cdef const uint8_t *after
+        cdef size_t left
         cdef Descriptor descriptor = self.opened()
         while True:
             if size > INLINE:
@@ -119,36 +127,45 @@ cdef class TextFile:
             if begin > first and into[0] != c"\n" and not (begin == 3 and into[0] == 0xBF):
                 raise errors.InputError(f"{self.path}: no line begins at byte {begin}: the file was changed after its "
                                         "lines were found; make the list again")
-            after = <const uint8_t *>memchr(line, c"\n", <size_t>(into + size - line))
-            if after == NULL and size == room:
-                after = into + size
-            if after != NULL:
+            left = <size_t>(into + size - line)
+            if self.rows is not None:
+                n[0] = rs_csv_rows_end(self.rows.delimiter, self.rows.quote, line, left)
+            else:
+                after = <const uint8_t *>memchr(line, c"\n", left)
+                n[0] = left if after == NULL else <size_t>(after - line)
+            if n[0] < left or size == room:
                 break
             size = min(2 * size, room)
-        if after > line and after[-1] == c"\r":
-            after -= 1
-        n[0] = <size_t>(after - line)
+        if n[0] > 0 and line[n[0] - 1] == c"\r":
+            n[0] -= 1
         return line
 
     cdef int read(self, int descriptor, uint8_t *into, int64_t first, int64_t size) except -1:
         """Reads `size` bytes from byte `first` on."""
         cdef int64_t n = 0
         cdef Py_ssize_t got
-        cdef int failure
         while n < size:
-            with nogil:
-                got = pread(descriptor, into + n, <size_t>(size - n), first + n)
-            if got < 0:
-                failure = c_errno
-                PyErr_CheckSignals()
-                if failure == EINTR:
-                    continue
-                raise OSError(failure, os.strerror(failure), self.path)
+            got = read_some(descriptor, into + n, <size_t>(size - n), first + n, self.path)
             if got == 0:
                 raise errors.InputError(f"{self.path}: the file ends at byte {first + n} of {self.size}: it was cut "
                                         "after its lines were found; make the list again")
             n += got
         return 0
+
+
+cdef Py_ssize_t read_some(int descriptor, uint8_t *into, size_t size, int64_t at, path) except -1:
+    """Reads up to `size` bytes of a file from byte `at` on. Returns their number, 0 at the end of the file."""
+    cdef Py_ssize_t got
+    cdef int failure
+    while True:
+        with nogil:
+            got = pread(descriptor, into, size, at)
+        if got >= 0:
+            return got
+        failure = c_errno
+        PyErr_CheckSignals()
+        if failure != EINTR:
+            raise OSError(failure, os.strerror(failure), path)
 
 
 def crc_of(buffer):

@@ -12,11 +12,9 @@ cdef enum CsvPlace:
 
 cdef class CsvQuotes:
     """Checks the quotes of one CSV text, piece by piece. `quote` and `escape` are ASCII characters or None. `line` is
-    the number of the first line. With `one_line`, which takes no escape character, an LF in a quoted cell is a fault,
-    and lines are not counted. Not thread-safe.
+    the number of the first line. Not thread-safe.
 
     Attributes:
-        at: the number of scanned bytes.
         line: the current line.
         cell_line: the first line of the last quoted cell.
     """
@@ -26,18 +24,15 @@ cdef class CsvQuotes:
     cdef bint after_return  # whether the last byte was a carriage return
     cdef int64_t row    # where the current row begins, relative to the next piece: 0 or negative
     cdef int64_t longest
-    cdef bint one_line
-    cdef readonly uint64_t at
     cdef readonly uint64_t line
     cdef readonly uint64_t cell_line
 
-    def __init__(self, delimiter, quote, escape, uint64_t line, bint one_line=False):
+    def __init__(self, delimiter, quote, escape, uint64_t line):
         self.delimiter = ord(delimiter)
         self.quote = -1 if quote is None else ord(quote)
         self.escape = -1 if escape is None else ord(escape)
         self.place = CSV_BEGIN
         self.line = line
-        self.one_line = one_line
 
     @property
     def quoted(self):
@@ -55,30 +50,15 @@ cdef class CsvQuotes:
         return max(self.longest, -self.row)
 
     def follow(self, bytes text not None):
-        """Scans the next piece. Returns False, and stops, if text follows a closing quote, or at an LF in a quoted
-        cell with `one_line`."""
+        """Scans the next piece. Returns False, and stops, if text follows a closing quote."""
         cdef const uint8_t *bytes_ = <const uint8_t *>PyBytes_AS_STRING(text)
-        cdef const uint8_t *found
-        cdef Py_ssize_t i = 0, end, size = len(text)
+        cdef Py_ssize_t i = 0, size = len(text)
         cdef CsvPlace place = self.place
         cdef uint8_t byte
         cdef bint ends_line
         with nogil:
             while i < size:
                 byte = bytes_[i]
-                if self.one_line and place != CSV_CLOSED and byte != self.quote:
-                    found = <const uint8_t *>memchr(bytes_ + i, self.quote, <size_t>(size - i))
-                    end = size if found == NULL else found - bytes_
-                    if place == CSV_QUOTED:
-                        found = <const uint8_t *>memchr(bytes_ + i, c"\n", <size_t>(end - i))
-                        if found != NULL:
-                            i = found - bytes_
-                            break
-                    else:
-                        byte = bytes_[end - 1]
-                        place = CSV_BEGIN if byte in (self.delimiter, c"\r", c"\n") else CSV_PLAIN
-                    i = end
-                    continue
                 ends_line = byte == c"\r" or byte == c"\n"
                 if ends_line and not (byte == c"\n" and self.after_return):
                     self.line += 1
@@ -111,5 +91,4 @@ cdef class CsvQuotes:
                 i += 1
         self.place = place
         self.row -= size
-        self.at += i
         return i == size

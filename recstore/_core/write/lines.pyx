@@ -2,11 +2,15 @@
 object is made per line."""
 
 
+cdef enum:
+    PIECE = 1 << 15  # bytes of a read, few enough for the fastest cache
+
+
 cdef class LineFinder:
     """Finds lines, file after file. `most` lines are added at most. Not thread-safe.
 
     Attributes:
-        at: the byte of the file after the last piece.
+        at: the byte of the file after the last piece, or of the fault.
         left: how many more lines may be added.
     """
 
@@ -15,7 +19,9 @@ cdef class LineFinder:
     cdef uint64_t *begins
     cdef uint32_t n
     cdef readonly uint64_t left
-    cdef bint after_return  # whether the last byte was a carriage return
+    cdef rs_csv_rows rows  # of text, only its fault and whether the last byte was a carriage return
+    cdef str kind
+    cdef uint8_t piece[PIECE]
 
     def __cinit__(self, Builder builder not None, uint64_t most=UINT64_MAX):
         self.builder = builder
@@ -32,16 +38,32 @@ cdef class LineFinder:
     def at(self):
         return self.lines.at
 
+    @property
+    def fault(self):
+        """Why `read` stopped before its end: "return" for a carriage return that no newline follows, "text" for text
+        after a closing quote; else None."""
+        return {RS_CSV_RETURN: "return", RS_CSV_TEXT: "text"}.get(self.rows.fault)
+
+    @property
+    def open_row(self):
+        """The byte at which the last row of CSV begins, if it ends in quotes that do not close; else None."""
+        return self.lines.begin if self.left > 0 and self.rows.place == RS_CSV_QUOTED else None
+
     def begin(self, extra, int skip, uint64_t at):
         """Starts a file at byte `at`, where a line begins. `extra` is the EXTRA of its lines. `skip` is 0 for no line,
-        1 for empty lines, 2 for lines of whitespace."""
+        1 for empty lines, 2 for lines of whitespace, which CSV does not take."""
         cdef rs_buffer raw, arrays
         cdef rs_error err
         memset(&raw, 0, sizeof(rs_buffer))
         memset(&arrays, 0, sizeof(rs_buffer))
         self.lines.skip = <rs_lines_skip>skip
         self.lines.at = self.lines.begin = at
-        self.lines.kept = self.after_return = False
+        self.lines.kept = False
+        memset(&self.rows, 0, sizeof(rs_csv_rows))
+        self.kind = extra[0]
+        if self.kind == "csv":
+            delimiter, quote = extra[5][:2]
+            self.rows.delimiter, self.rows.quote = ord(delimiter), 0 if quote is None else ord(quote)
         try:
             encode_value(&raw, &arrays, extra)
             check(rs_lines_describe(&self.lines, rs_slice_of(raw.data, raw.size_bytes), &err), &err)
@@ -49,19 +71,37 @@ cdef class LineFinder:
             rs_buffer_clear(&raw)
             rs_buffer_clear(&arrays)
 
-    def add(self, buffer, size_t size):
-        """Adds the lines that begin in the next `size` bytes, which `buffer` holds."""
-        cdef const uint8_t[::1] bytes_ = buffer
+    def read(self, int descriptor, uint64_t size):
+        """Adds the lines that begin in the next `size` bytes of the open file. Stops at its end, at a fault, or when
+        `left` is 0."""
+        cdef Py_ssize_t got
+        while size > 0 and self.left > 0 and self.rows.fault == RS_CSV_FINE:
+            got = read_some(descriptor, self.piece, <size_t>min(size, <uint64_t>PIECE), <int64_t>self.lines.at, None)
+            if got == 0:
+                break
+            size -= <uint64_t>got
+            self.add(<size_t>got)
+
+    cdef int add(self, size_t size) except -1:
+        cdef bint is_csv = self.kind == "csv"
         cdef size_t done = 0
         cdef uint32_t most
-        if size > <size_t>bytes_.shape[0]:
-            raise ValueError("the buffer has fewer bytes")
+        if self.kind == "text":
+            size = self.before_lone_return(size)
         while done < size and self.left > 0:
             most = <uint32_t>min(<uint64_t>RS_FMT_BLOCK_RECORDS, self.left)
             with nogil:
-                done += rs_lines_find(&self.lines, &bytes_[done], size - done, self.begins, &self.n, most)
-            if self.n == most:
+                if is_csv:
+                    done += rs_lines_find_rows(&self.lines, &self.rows, self.piece + done, size - done, self.begins,
+                                               &self.n, RS_FMT_BLOCK_RECORDS)
+                else:
+                    done += rs_lines_find(&self.lines, self.piece + done, size - done, self.begins, &self.n, most)
+            if self.n >= most or is_csv and RS_FMT_BLOCK_RECORDS - self.n < RS_CSV_BLOCK:
+                self.n = min(self.n, most)
                 self.end()
+            if self.rows.fault != RS_CSV_FINE:
+                break
+        return 0
 
     def end(self):
         """Adds the lines that were found as a block; at the end of a file, its last lines."""
@@ -111,20 +151,17 @@ cdef class LineFinder:
         finally:
             segment.leave()
 
-    def lone_return(self, buffer, size_t size):
-        """The offset of the byte after a carriage return that no newline follows, in the next `size` bytes; -1 if there
-        is none. Called before `add`."""
-        cdef const uint8_t[::1] bytes_ = buffer
-        cdef const uint8_t *at = &bytes_[0]
+    cdef size_t before_lone_return(self, size_t size):
+        """The number of bytes of the piece before the byte after a carriage return that no newline follows."""
+        cdef const uint8_t *at = self.piece
         cdef const uint8_t *end = at + size
-        if size > 0 and self.after_return and at[0] != c"\n":
-            return 0
-        self.after_return = size > 0 and end[-1] == c"\r"
-        while at < end:
+        cdef bint after_return = self.rows.after_return
+        self.rows.after_return = end[-1] == c"\r"
+        while not (after_return and at[0] != c"\n"):
             at = <const uint8_t *>memchr(at, c"\r", <size_t>(end - at))
             if at == NULL or at + 1 == end:
-                break
+                return size
             at += 1
-            if at[0] != c"\n":
-                return at - &bytes_[0]
-        return -1
+            after_return = True
+        self.rows.fault = RS_CSV_RETURN
+        return <size_t>(at - self.piece)
