@@ -50,7 +50,8 @@ typedef struct rs_alternative {
     struct rs_position *children;
     rs_key_set *key_sets; /* struct */
     uint32_t n_key_sets, key_sets_capacity, last_key_set;
-    uint32_t *offsets; /* int, float, str, list of numbers: the offset of each value from the base of the run */
+    uint32_t *
+        offsets; /* int, float, str, list of numbers or of one length: the offset of each value from the base of the run */
     uint32_t n_offsets, offsets_capacity; /* n_offsets is below n if the offsets reached their limit */
     rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
     bool gave_up;                         /* distinct values are not collected: too many, or not worth a table */
@@ -76,9 +77,11 @@ typedef struct rs_position {
     /* The key sets by hash (rs_stats_structs.c). */
     struct rs_key_set_slot *slots;
     uint32_t n_slots, used_slots;
-    bool payload; /* the payload of an ext value, which is never a value of a table by itself */
-    bool closed;  /* a dict was put under `any`, so structs take no more new key sets */
-    uint8_t maps; /* rs_maps */
+    bool payload;      /* the payload of an ext value, which is never a value of a table by itself */
+    bool closed;       /* a dict was put under `any`, so structs take no more new key sets */
+    uint8_t maps;      /* rs_maps */
+    uint8_t row_count; /* lists of this length are filed as rows: tuples of param 0; 0: none are */
+    uint16_t n_lists;  /* the lists so far, up to RS_ROWS_SAMPLE, where it is decided whether they become rows */
     uint64_t position_id;
     uint32_t *dicts; /* RS_MAPS_MAY: the offsets of all dicts so far from the base of the run */
     uint32_t n_dicts, dicts_capacity;
@@ -116,6 +119,13 @@ typedef struct rs_stats {
     uint32_t n_key_sets; /* number of key sets in all structs */
     uint64_t n_compared; /* number of keys compared to join dicts to structs */
 } rs_stats;
+
+/* Returns the bytes from the value at offset `where` to the end of the run. They borrow the values. */
+static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
+    const rs_span *last = &self->values.spans[self->values.n - 1];
+    RS_ASSERT(where < last->off + last->size_bytes);
+    return rs_slice_of(self->values.base + where, last->off + last->size_bytes - where);
+}
 
 enum { RS_STATS_KEY_SETS = 2048 /* the most key sets of all structs of a run */ };
 

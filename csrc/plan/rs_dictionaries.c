@@ -15,7 +15,8 @@ enum {
     MAX_SEEN = 1 << 20,            /* the most large values that are remembered */
     SEEN_HASH_BITS = 40,           /* bits of the hash in a slot; the run takes the others */
     LENGTHS = 15,                  /* the longest lists of ints that may get a table for their length */
-    LENGTH_ENTRIES = 128           /* the fewest entries of one length that are worth a table */
+    NARROW,                        /* the class of strings with units of 1 byte */
+    LENGTH_ENTRIES = 128           /* the fewest entries of one class that are worth a table */
 };
 
 static void close_dictionary(rs_dictionary *d) {
@@ -195,9 +196,11 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
     return RS_OK;
 }
 
-/* Returns the number of elements of a list or tuple of ints; 0 for other values, and for more than LENGTHS. */
-static unsigned length_of(rs_slice value) {
+/* Returns the number of elements of a list or tuple of ints, NARROW for a str with units of 1 byte; 0 for other values,
+ * and for more than LENGTHS elements. */
+static unsigned class_of(rs_slice value) {
     uint64_t n;
+    if (*value.ptr == RS_FMT_TAG_STR1) return NARROW;
     if (*value.ptr != RS_FMT_TAG_LIST && *value.ptr != RS_FMT_TAG_TUPLE) return 0;
     value.ptr++;
     if (!rs_take_varint(&value, &n) || n > LENGTHS) return 0;
@@ -209,30 +212,30 @@ static unsigned length_of(rs_slice value) {
 }
 
 /* Writes values as new tables of `d`. In an empty dictionary, lists of ints get a table for each frequent length: its
- * rows have one size, so they need neither counts nor offsets. */
+ * rows have one size, so they need neither counts nor offsets. Strings of 1 byte a unit need no union apart. */
 static rs_status append_tables(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned table_depth,
                                rs_error *err) {
-    uint32_t n_of[LENGTHS + 1] = {0};
+    uint32_t n_of[NARROW + 1] = {0}; /* values of each class */
     rs_values part = *added;
     rs_status status = RS_OK;
     bool divided = false;
     if (d->n_tables > 0 || added->n < LENGTH_ENTRIES) return append_table(self, d, added, table_depth, err);
-    for (uint32_t i = 0; i < added->n; i++) n_of[length_of(rs_values_at(added, i))]++;
-    for (uint32_t length = 1; length <= LENGTHS; length++) {
-        if (n_of[length] >= LENGTH_ENTRIES && n_of[length] < added->n) divided = true;
-        else n_of[length] = 0;
+    for (uint32_t i = 0; i < added->n; i++) n_of[class_of(rs_values_at(added, i))]++;
+    for (uint32_t c = 1; c <= NARROW; c++) {
+        if (n_of[c] >= LENGTH_ENTRIES && n_of[c] < added->n) divided = true;
+        else n_of[c] = 0;
     }
     if (!divided) return append_table(self, d, added, table_depth, err);
     rs_span *spans = (rs_span *)malloc(added->n * sizeof *spans);
     if (spans == NULL) return rs_no_memory(err);
     part.spans = spans;
     n_of[0] = 1; /* the others come last */
-    for (uint32_t length = LENGTHS + 1; length-- > 0 && status == RS_OK;) {
-        if (n_of[length] == 0) continue;
+    for (uint32_t c = NARROW + 1; c-- > 0 && status == RS_OK;) {
+        if (n_of[c] == 0) continue;
         part.n = 0;
         for (uint32_t i = 0; i < added->n; i++) {
-            unsigned own = length_of(rs_values_at(added, i));
-            if ((n_of[own] == 0 ? 0 : own) == length) spans[part.n++] = added->spans[i];
+            unsigned own = class_of(rs_values_at(added, i));
+            if ((n_of[own] == 0 ? 0 : own) == c) spans[part.n++] = added->spans[i];
         }
         if (part.n > 0) status = append_table(self, d, &part, table_depth, err);
     }

@@ -21,6 +21,7 @@ typedef struct rs_plan {
     const rs_symbol_string *texts; /* symbols for a part of a template: the n texts, else NULL */
     uint8_t unit_bytes;            /* of `texts` */
     struct rs_plan *replaced;      /* placed: the replaced node, if it is fixed and has only bits; else NULL */
+    struct rs_plan *plain;         /* union of ints: one int for all of them, which is fixed; else NULL */
     void *link;                    /* the node's link for encoding: see rs_links in rs_encode.h */
 } rs_plan;
 

@@ -85,6 +85,70 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
     return RS_OK;
 }
 
+/* ---- Words of several kinds in one table ---- */
+
+static bool is_str(uint8_t tag) { return tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4; }
+
+/* Returns the distinct values of a candidate for strings, none for another candidate. */
+static rs_values words_of(const chooser *self, const candidate *c, rs_span *constant) {
+    const rs_plan *d = c->plan;
+    rs_values words = {self->stats->values.base, NULL, 0};
+    if (d->kind == RS_FMT_NODE_DICT_CODED && is_str(rs_values_at(&d->entries, 0).ptr[0])) return d->entries;
+    if (d->of != NULL && d->of->n == d->n && !d->of->constant) return rs_plan_distinct(self->stats, d->of);
+    if (d->of != NULL && d->of->constant) {
+        words.spans = &d->of->first_span;
+        words.n = 1;
+        return words;
+    }
+    if (d->kind != RS_FMT_NODE_CONST || !is_str(d->aux.ptr[0])) return words;
+    constant->off = (uint32_t)(d->aux.ptr - words.base);
+    constant->size_bytes = (uint32_t)rs_slice_left(&d->aux);
+    words.spans = constant;
+    words.n = 1;
+    return words;
+}
+
+rs_status rs_plan_merge_words(chooser *self, candidate *candidates, uint32_t *n, uint64_t values) {
+    uint64_t n_words = 0, bytes = 0, bits = 0, most = 0;
+    rs_values words[3];
+    rs_span constants[3];
+    uint32_t major = *n;
+    if (*n < 2 || *n > 3) return RS_OK; /* a str has units of three sizes */
+    for (uint32_t i = 0; i < *n; i++) {
+        words[i] = words_of(self, &candidates[i], &constants[i]);
+        if (words[i].n == 0) return RS_OK;
+        n_words += words[i].n;
+        bits += candidates[i].bits;
+        if (candidates[i].plan->kind != RS_FMT_NODE_DICT_CODED || candidates[i].plan->n <= most) continue;
+        major = i;
+        most = candidates[i].plan->n;
+    }
+    if (major == *n || n_words > RS_FMT_BLOCK_RECORDS) return RS_OK;
+    rs_plan *d = candidates[major].plan;
+    const unsigned before = rs_packed_ints_width(d->entries.n - 1), after = rs_packed_ints_width(n_words - 1);
+    rs_span *spans = (rs_span *)rs_arena_take(&self->stats->arena, n_words * sizeof *spans);
+    if (spans == NULL) return rs_no_memory(self->err);
+    rs_span *end = spans;
+    for (uint32_t k = 0; k < *n; k++) { /* the entries of the major candidate come first */
+        const uint32_t i = k == 0 ? major : k <= major ? k - 1 : k;
+        memcpy(end, words[i].spans, words[i].n * sizeof *spans);
+        end += words[i].n;
+        for (uint32_t w = 0; i != major && w < words[i].n; w++) bytes += words[i].spans[w].size_bytes;
+    }
+    /* In a union, a number takes whole bytes. */
+    const uint64_t apart = bits + values * rs_packed_ints_width(*n - 1) + most * ((8 - before % 8) % 8);
+    const uint64_t merged = candidates[major].bits + most * (after - before) + (values - most) * after + 8 * bytes +
+                            (n_words - d->entries.n) * ENTRY_BITS + RS_PLAN_TABLE_BITS;
+    if (merged >= apart) return RS_OK;
+    d->entries.spans = spans;
+    d->entries.n = (uint32_t)n_words;
+    d->n = values;
+    candidates[0].plan = d;
+    candidates[0].bits = merged;
+    *n = 1;
+    return RS_OK;
+}
+
 /* ---- Joining ---- */
 
 /* The rank of a node among the children of a union. The encoder uses the first child that accepts a value, so nodes
@@ -93,20 +157,21 @@ static unsigned order_of(const rs_plan *d) {
     switch (d->kind) {
     case RS_FMT_NODE_CONST:
     case RS_FMT_NODE_DICT_CODED: return 0;
+    case RS_FMT_NODE_TUPLE: return 1; /* a row has all lists of its length */
     case RS_FMT_NODE_NUMBERS:
-    case RS_FMT_NODE_CONCAT: return 1;
+    case RS_FMT_NODE_CONCAT: return 2;
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_STR:
-    case RS_FMT_NODE_FLOAT: return 3;
+    case RS_FMT_NODE_FLOAT: return 4;
     case RS_FMT_NODE_LIST:
         switch (d->children[0]->kind) {
         case RS_FMT_NODE_INT:
-        case RS_FMT_NODE_DECIMAL: return 2;
-        case RS_FMT_NODE_FLOAT: return 4;
-        default: return 5;
+        case RS_FMT_NODE_DECIMAL: return 3;
+        case RS_FMT_NODE_FLOAT: return 5;
+        default: return 6;
         }
-    case RS_FMT_NODE_ANY: return 6;
-    default: return 2;
+    case RS_FMT_NODE_ANY: return 7;
+    default: return 3;
     }
 }
 

@@ -38,6 +38,10 @@ typedef struct rs_plan_candidate {
  * at `rate` bits per raw byte, plus n numbers. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_try_dict_coded(rs_plan_chooser *self, const rs_values *values, uint64_t n,
                                               uint64_t position_id, double rate, rs_plan_candidate *best);
+/* Makes one dict-coded candidate of *n candidates for strings with units of different sizes, if that takes fewer bits
+ * than a union: then *n becomes 1. RS_E_MEM. */
+RS_NODISCARD rs_status rs_plan_merge_words(rs_plan_chooser *self, rs_plan_candidate *candidates, uint32_t *n,
+                                           uint64_t values);
 /* Joins the n candidates of a position with `values` values into a union or an optional; a single one stays as it is.
  * Sorts `candidates`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *candidates, uint32_t n, uint64_t values,

@@ -275,12 +275,20 @@ static void divide(chooser *self, const rs_alternative *a, candidate *out, candi
     out->bits = a->prepared->bits;
 }
 
-static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
-    unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
+/* Plans one int node for all ints of an alternative. */
+static rs_status plan_int(chooser *self, const rs_alternative *a, rs_plan **out) {
+    const unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
     const int64_t base = rs_plan_base(a->min, a->max, width);
+    *out = rs_plan_leaf(self->stats, RS_FMT_NODE_INT, width, &base, 8);
+    if (*out == NULL) return rs_no_memory(self->err);
+    (*out)->n = a->n;
+    return RS_OK;
+}
+
+static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     candidate any = {NULL, 0};
-    RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &base, 8, out));
-    out->bits = a->n * width;
+    RS_TRY(plan_int(self, a, &out->plan));
+    out->bits = a->n * out->plan->param;
     rs_plan_log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     if (a->prepared->packed != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
@@ -348,13 +356,28 @@ static uint64_t values_at(const rs_position *at) {
     return n;
 }
 
+/* Replaces unions of ints by plain ints if the row then has a fixed size, so that it needs no offset, and that takes
+ * less than half a byte. */
+static void fix_ints(candidate *row, uint64_t n, uint64_t plain_bits, uint64_t union_bits) {
+    if (plain_bits > union_bits + 4 * n) return;
+    for (uint32_t i = 0; i < row->plan->n_children; i++) {
+        const rs_plan *child = row->plan->children[i];
+        if (child->plain == NULL && !rs_plan_may_be_fixed(child)) return;
+    }
+    for (uint32_t i = 0; i < row->plan->n_children; i++) {
+        if (row->plan->children[i]->plain != NULL) row->plan->children[i] = row->plan->children[i]->plain;
+    }
+    row->bits += plain_bits - union_bits;
+}
+
 static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
     size_t keys_size = 0;
+    uint64_t group = 0, plain_bits = 0, union_bits = 0;
     uint8_t *aux = NULL;
     out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
     if (out->plan == NULL) return rs_no_memory(self->err);
-    out->bits = 4 * a->n;
+    out->bits = 0;
     for (uint32_t i = 0; is_struct && i < a->n_children; i++) keys_size += rs_slice_left(&a->keys[i]);
     if (keys_size > RS_FMT_TREE_BYTES) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
@@ -370,6 +393,11 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *o
         candidate child = {NULL, 0};
         RS_TRY(choose_child(self, is_struct ? &a->keys[i] : NULL, &a->children[i], &child));
         out->bits += child.bits;
+        group += rs_plan_group_bits(child.plan);
+        if (child.plan->plain != NULL) {
+            plain_bits += n * child.plan->plain->param;
+            union_bits += child.bits;
+        }
         out->plan->children[i] = child.plan;
         if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
         if (is_struct && n < a->n) {
@@ -380,8 +408,11 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *o
             out->plan->children[i] = optional;
             out->plan->link = (void *)a; /* rs_infer replaces it by the hashes of its key sets */
             out->bits += a->n;
+            group++;
         }
     }
+    out->bits += (8 - group % 8) % 8 * a->n;
+    if (union_bits > 0) fix_ints(out, a->n, plain_bits, union_bits);
     rs_plan_unplace(out->plan);
     return RS_OK;
 }
@@ -589,8 +620,12 @@ static rs_status choose_position(chooser *self, const rs_position *at, candidate
     if (candidates == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i < at->n; i++) RS_TRY(add_candidates(self, &at->alternatives[i], candidates, &n));
     if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");
+    RS_TRY(rs_plan_merge_words(self, candidates, &n, values));
     RS_TRY(rs_plan_join(self, candidates, n, values, out));
     RS_TRY(rs_plan_try_exceptions(self, candidates, n, values, out));
+    if (at->n == 1 && at->alternatives[0].kind == RS_FMT_NODE_INT && out->plan->kind == RS_FMT_NODE_UNION) {
+        RS_TRY(plan_int(self, &at->alternatives[0], &out->plan->plain));
+    }
     if (at->maps == RS_MAPS_MAY) rs_attempts_drop(&self->dictionaries->attempts, at->position_id, RS_POSITION_MAP);
     return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, first, out);
 }

@@ -88,6 +88,7 @@ uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out) {
 }
 
 rs_status rs_plan_prepare(rs_stats *stats, rs_error *err) {
+    RS_TRY(rs_stats_end(stats, err));
     uint32_t n = rs_plan_list(stats, NULL);
     rs_alternative **list = (rs_alternative **)rs_arena_take(&stats->arena, n * sizeof *list);
     if (list == NULL) return rs_no_memory(err);

@@ -1,14 +1,16 @@
 /* rs_stats.c: reads values and files each under its position and alternative. */
 #include "plan/rs_stats.h"
 
+#include "plan/rs_rows.h"
 #include "plan/rs_stats_structs.h"
 
 enum {
-    MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
-    MAX_TUPLE = 64,               /* longer tuples are stored like lists */
-    MAX_DISTINCT = 65536,         /* the most distinct values of an alternative */
-    MAX_DICTS = 16384,            /* offsets of dicts that a position keeps */
-    KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
+    MAX_ALTERNATIVES = 250,          /* of a position; with `any` they still fit the 256 children of a union */
+    MAX_TUPLE = 64,                  /* longer tuples are stored like lists */
+    MAX_DISTINCT = 65536,            /* the most distinct values of an alternative */
+    MAX_DICTS = 16384,               /* offsets of dicts that a position keeps */
+    KEPT_BYTES = 24 * 1024 * 1024,   /* of all sets and offsets of the stats */
+    OFFSETS_BYTES = 16 * 1024 * 1024 /* sets and offsets after which no more offsets are kept */
 };
 
 struct rs_kept_set {
@@ -97,7 +99,7 @@ static bool same_alternative(rs_alternative *a, const rs_stats_head *h) {
     case RS_FMT_NODE_LIST:
         return a->param == h->param &&
                (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE || a->elements == RS_ELEMENTS_NONE);
-    case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
+    case RS_FMT_NODE_TUPLE: return a->param == h->param && a->n_children == h->n_children;
     case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_NDARRAY: return rs_slice_equal(a->descriptor, h->descriptor);
     default: return true;
@@ -235,6 +237,12 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const rs_stat
         return RS_OK;
     }
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
+    if (*out == NULL && h->kind == RS_FMT_NODE_TUPLE && h->param == 0) {
+        rs_stats_head list = *h; /* the encoder tries lists before `any` */
+        list.kind = RS_FMT_NODE_LIST;
+        list.n_children = 1;
+        return find_alternative(self, at, &list, out, err);
+    }
     if (*out == NULL) {
         rs_stats_head any = {0};
         /* With too many alternatives, a list of numbers joins the lists of mixed elements, as it does in the
@@ -330,7 +338,7 @@ static inline rs_status count_value(rs_stats *self, rs_alternative *a, rs_slice 
 
 static rs_status grow_offsets(rs_stats *self, rs_alternative *a, rs_error *err) {
     uint32_t capacity = a->offsets_capacity == 0 ? 64 : a->offsets_capacity * 2;
-    if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
+    if (self->kept_bytes > OFFSETS_BYTES || capacity == 0) return RS_OK;
     uint32_t *grown = (uint32_t *)rs_arena_grow(&self->arena, a->offsets, a->n_offsets, capacity, sizeof *grown);
     if (grown == NULL) return rs_no_memory(err);
     self->kept_bytes += (uint64_t)capacity * 4;
@@ -353,6 +361,7 @@ static inline rs_status add_offset(rs_stats *self, rs_alternative *a, const uint
 /* ---- Filing values under alternatives ---- */
 
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err);
+static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err);
 
 static rs_status hash_collision(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
@@ -382,6 +391,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
 
 static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in,
                                   uint64_t *hash, rs_error *err) {
+    const uint8_t *begin = in->ptr;
     uint64_t part = 0;
     bool list = a->kind == RS_FMT_NODE_LIST;
     if (list) {
@@ -402,6 +412,9 @@ static rs_status observe_elements(rs_stats *self, rs_alternative *a, const rs_st
     for (uint64_t i = 0; i < h->count; i++) {
         RS_TRY(observe(self, &a->children[list ? 0 : i], in, hash == NULL ? NULL : &part, err));
         if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
+    }
+    if (!list && hash != NULL && h->numbers_end != NULL && h->elements != RS_ELEMENTS_MIXED) {
+        *hash = rs_value_set_hash(rs_slice_of(begin, (size_t)(in->ptr - begin))); /* as for a list that is not a row */
     }
     return RS_OK;
 }
@@ -525,7 +538,7 @@ static void begin_dicts(const rs_stats *self, rs_position *at) {
 static rs_status add_dict_offset(rs_stats *self, rs_position *at, const uint8_t *begin, rs_error *err) {
     if (at->n_dicts == at->dicts_capacity) {
         uint32_t capacity = at->dicts_capacity == 0 ? 16 : at->dicts_capacity * 2;
-        if (capacity > MAX_DICTS || self->kept_bytes > KEPT_BYTES) {
+        if (capacity > MAX_DICTS || self->kept_bytes > OFFSETS_BYTES) {
             at->maps = RS_MAPS_NEVER;
             return RS_OK;
         }
@@ -563,6 +576,63 @@ static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, 
     return RS_OK;
 }
 
+/* ---- Lists as rows ---- */
+
+/* Makes the head of a list that of a row, if the position files lists of this length as rows. */
+static void begin_row(const rs_position *at, rs_stats_head *h) {
+    if (h->param != 0 || at->row_count == 0 || h->count != at->row_count) return;
+    h->kind = RS_FMT_NODE_TUPLE;
+    h->n_children = at->row_count;
+}
+
+/* Returns whether the offset of the next list, of `count` elements, is needed: for packed numbers or for rows. */
+static bool needs_offset(const rs_position *at, const rs_alternative *a, uint64_t count) {
+    if (a->elements != RS_ELEMENTS_MIXED) return true;
+    return at->n_lists < RS_ROWS_SAMPLE && (a->n == 0 || (count == a->count_min && count == a->count_max));
+}
+
+/* Files the lists of the position so far, at the offsets `order`, as rows in place of lists. */
+static rs_status file_rows(rs_stats *self, rs_position *at, const uint32_t *order, uint32_t n, uint32_t count,
+                           rs_error *err) {
+    uint32_t kept = 0;
+    at->row_count = (uint8_t)count;
+    for (uint32_t i = 0; i < at->n; i++) {
+        if (at->alternatives[i].kind == RS_FMT_NODE_CONST) at->alternatives[kept++] = at->alternatives[i];
+    }
+    at->n = kept;
+    at->last = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rs_slice in = rs_stats_from(self, order[i]);
+        RS_TRY(observe_compound(self, at, &in, NULL, err));
+    }
+    return RS_OK;
+}
+
+/* Decides whether the lists of a position so far become rows. */
+static rs_status try_rows(rs_stats *self, rs_position *at, rs_error *err) {
+    uint32_t order[RS_ROWS_SAMPLE], count;
+    uint32_t n = rs_rows_list(at, order);
+    at->n_lists = RS_ROWS_SAMPLE;
+    if (n < RS_ROWS_LEAST || !rs_choices_allow(self->choices, RS_FMT_NODE_TUPLE)) return RS_OK;
+    rs_slice in = rs_stats_from(self, order[0]);
+    in.ptr++;
+    count = (uint32_t)rs_scan_varint_unchecked(&in);
+    return rs_rows_promise(self, order, n, count) ? file_rows(self, at, order, n, count, err) : RS_OK;
+}
+
+static rs_status end_position(rs_stats *self, rs_position *at, rs_error *err) {
+    if (at->n_lists > 0 && at->n_lists < RS_ROWS_SAMPLE) RS_TRY(try_rows(self, at, err));
+    for (uint32_t i = 0; i < at->n; i++) {
+        rs_alternative *a = &at->alternatives[i];
+        for (uint32_t k = 0; k < a->n_children; k++) RS_TRY(end_position(self, &a->children[k], err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_stats_end(rs_stats *self, rs_error *err) { return end_position(self, &self->root, err); }
+
+/* ---- Filing any value ---- */
+
 /* Files a container, an array, an ext value or an int beyond 64 bits. */
 static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in, uint64_t *above, rs_error *err) {
     const uint8_t *begin = in->ptr;
@@ -570,11 +640,12 @@ static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in,
     rs_stats_head h;
     uint64_t own, *hash = NULL;
     read_head(self, *in, &h);
+    if (h.kind == RS_FMT_NODE_LIST) begin_row(at, &h);
     if (h.kind == RS_FMT_NODE_STRUCT) RS_TRY(find_for_dict(self, at, *in, &h, &a, err));
     else RS_TRY(find_alternative(self, at, &h, &a, err));
     if (above != NULL || !a->gave_up) hash = &own;
     own = a->kind == RS_FMT_NODE_STRUCT ? h.key_set_hash : h.count;
-    if (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED) RS_TRY(add_offset(self, a, begin, err));
+    if (a->kind == RS_FMT_NODE_LIST && needs_offset(at, a, h.count)) RS_TRY(add_offset(self, a, begin, err));
     switch (a->kind) {
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_TUPLE:
@@ -599,7 +670,10 @@ static rs_status observe_compound(rs_stats *self, rs_position *at, rs_slice *in,
         hash = NULL; /* count_value makes it from the bytes */
         break;
     }
-    return count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), hash, above, err);
+    const bool decides =
+        a->kind == RS_FMT_NODE_LIST && a->param == 0 && at->n_lists < RS_ROWS_SAMPLE && ++at->n_lists == RS_ROWS_SAMPLE;
+    RS_TRY(count_value(self, a, rs_slice_of(begin, (size_t)(in->ptr - begin)), hash, above, err));
+    return decides ? try_rows(self, at, err) : RS_OK;
 }
 
 static void observe_int(rs_alternative *a, rs_slice *in) {

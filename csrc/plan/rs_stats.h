@@ -3,13 +3,6 @@
 
 #include "plan/rs_alternatives.h"
 
-/* Returns the bytes from the value at offset `where` to the end of the run. They borrow the values. */
-static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
-    const rs_span *last = &self->values.spans[self->values.n - 1];
-    RS_ASSERT(where < last->off + last->size_bytes);
-    return rs_slice_of(self->values.base + where, last->off + last->size_bytes - where);
-}
-
 /* Returns the units, of unit_bytes each, of the str at offset `where`. They borrow the values. */
 static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsigned unit_bytes) {
     rs_slice in = rs_stats_from(self, where);
@@ -23,6 +16,8 @@ RS_NODISCARD rs_status rs_stats_collect(rs_stats *self, rs_error *err);
 /* Reads the values from number `first` on, after a call that read the values before it. self->scan must have scanned
  * these values alone. Errors of rs_stats_collect. */
 RS_NODISCARD rs_status rs_stats_collect_more(rs_stats *self, uint32_t first, rs_error *err);
+/* Decides about rows where lists were few. Comes once, after all values were read. RS_E_MEM. */
+RS_NODISCARD rs_status rs_stats_end(rs_stats *self, rs_error *err);
 /* Returns the bytes of memory that the stats own. */
 uint64_t rs_stats_memory(const rs_stats *self);
 /* Returns an empty set that lives as long as the stats; NULL if memory runs out. */

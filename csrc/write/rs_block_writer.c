@@ -187,6 +187,7 @@ static int compare_size(const void *a, const void *b) {
 }
 
 void rs_block_writer_list(rs_raw_block *block) {
+    if (block->survey_status == RS_OK) block->survey_status = rs_stats_end(&block->survey, &block->error);
     uint32_t n = block->survey_status == RS_OK ? rs_plan_list(&block->survey, NULL) : 0;
     if (n > 0) block->to_prepare = (rs_alternative **)rs_arena_take(&block->survey.arena, n * sizeof(rs_alternative *));
     if (n > 0 && block->to_prepare == NULL) block->survey_status = rs_no_memory(&block->error);

@@ -225,9 +225,10 @@ TEST(test_without) {
     for (uint32_t i = 0; i < 200; i++) add_dict(i % 2 == 0 ? "a" : "ab", i % 177);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_OPTIONAL)), "union(struct(int8), struct(int8, int8))");
     for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
-    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS)), "list*8(int64)");
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS) | RS_FORM(RS_FMT_NODE_TUPLE)), "list*8(int64)");
     for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, 8, i * 3 % 901, 1);
-    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS) | RS_FORM(RS_FMT_NODE_INT)), "list*8(any)");
+    CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_NUMBERS) | RS_FORM(RS_FMT_NODE_TUPLE) | RS_FORM(RS_FMT_NODE_INT)),
+              "list*8(any)");
     for (uint32_t i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DECIMAL)), "float");
     for (uint32_t i = 0; i < 900; i++) add_int(i % 5 * 1000000);
@@ -236,6 +237,21 @@ TEST(test_without) {
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_DICT_CODED)), "int22");
     for (uint32_t i = 0; i < 900; i++) add_int(7000);
     CHECK_STR(planned_without(RS_FORM(RS_FMT_NODE_CONST) | RS_FORM(RS_FMT_NODE_DICT_CODED)), "int0");
+}
+
+/* Lists of one length become rows when their places differ in type or size; lists of other lengths stay lists beside
+ * them. */
+TEST(test_rows) {
+    for (uint32_t i = 0; i < 900; i++) {
+        make_head(&block.raw, 0x0D, 3), make_int(&block.raw, i * 7919 % 1000),
+            make_int(&block.raw, 70000 + i % 5 * 3000);
+        make_tag(&block.raw, i % 2), make_record_end(&block);
+    }
+    CHECK_STR(planned(), "tuple(int10, dict, optional(const))");
+    for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, i < 300 ? 8 : i % 9, i * 7919 % 1000, 90000);
+    CHECK(strncmp(planned(), "union(tuple(int10, ", 19) == 0);
+    for (uint32_t i = 0; i < 900; i++) add_ints(0x0D, 8, i * 7919 % 1000, 0);
+    CHECK(strstr(planned(), "tuple") == NULL);
 }
 
 static void add_sentences(void) {
