@@ -86,5 +86,25 @@ static inline unsigned rs_count_bits(uint64_t n) {
 #endif
 }
 
+/* Returns the number of the lowest bit of n that is 1. n is not 0. */
+static inline unsigned rs_lowest_bit(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctzll(n);
+#else
+    return rs_count_bits(~n & (n - 1));
+#endif
+}
+
+/* Returns the number of bits that n needs; 0 for 0. */
+static inline unsigned rs_bit_width(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
+#else
+    unsigned width = 0;
+    for (; n != 0; n >>= 1) width++;
+    return width;
+#endif
+}
+
 /* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) & ~(alignment - 1); }

@@ -66,23 +66,13 @@ static inline json_masks masks_of(const uint8_t *bytes) {
 }
 #endif
 
-static inline unsigned lowest_bit(uint64_t mask) {
-#if defined(__GNUC__) || defined(__clang__)
-    return (unsigned)__builtin_ctzll(mask);
-#else
-    unsigned n = 0;
-    while (!(mask >> n & 1)) n++;
-    return n;
-#endif
-}
-
 /* Returns the mask of the bytes that a backslash escapes in a block of n. Sets self->escaped for the byte after it. */
 static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsigned n) {
     uint64_t escaped = self->escaped;
     backslashes &= ~escaped;
     self->escaped = false;
     while (backslashes != 0) {
-        const unsigned next = lowest_bit(backslashes) + 1;
+        const unsigned next = rs_lowest_bit(backslashes) + 1;
         if (next >= n) {
             self->escaped = true;
             break;
@@ -107,7 +97,7 @@ static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t b
     for (; commas != 0; commas &= commas - 1) {
         self->n_commas++;
         if (ends != NULL) {
-            rs_store_u64(ends->data + ends->size_bytes, base + lowest_bit(commas));
+            rs_store_u64(ends->data + ends->size_bytes, base + rs_lowest_bit(commas));
             ends->size_bytes += 8;
         }
     }
@@ -146,7 +136,7 @@ static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned
     masks.commas &= outside;
     if (ends != NULL) RS_TRY(rs_buffer_reserve(ends, 8 * (RS_JSON_BLOCK + 1), err));
     while (masks.brackets != 0) {
-        const unsigned at = lowest_bit(masks.brackets);
+        const unsigned at = rs_lowest_bit(masks.brackets);
         const uint64_t before = (UINT64_C(1) << at) - 1;
         const uint8_t bracket = bytes[at];
         if (self->depth == 1) take_commas(self, masks.commas & before, base, ends);
