@@ -91,9 +91,18 @@ static inline unsigned rs_lowest_bit(uint64_t n) {
 #if defined(__GNUC__) || defined(__clang__)
     return (unsigned)__builtin_ctzll(n);
 #else
-    unsigned bit = 0;
-    while (!(n >> bit & 1)) bit++;
-    return bit;
+    return rs_count_bits(~n & (n - 1));
+#endif
+}
+
+/* Returns the number of bits that n needs; 0 for 0. */
+static inline unsigned rs_bit_width(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
+#else
+    unsigned width = 0;
+    for (; n != 0; n >>= 1) width++;
+    return width;
 #endif
 }
 

@@ -61,25 +61,18 @@ static rs_status open_packer(packer *self, uint64_t n, rs_error *err) {
 
 /* ---- Rows by their room ---- */
 
-static unsigned lowest_bit(uint64_t word) { return rs_count_bits((word & (~word + 1)) - 1); }
-
-static unsigned highest_bit(uint64_t word) {
-    for (unsigned width = 1; width < 64; width *= 2) word |= word >> width;
-    return rs_count_bits(word) - 1;
-}
-
 /* The first bucket, from `bucket` on, that has a row; NONE if there is none. */
 static uint32_t bucket_from(const packer *self, uint32_t bucket) {
     if (bucket >= MAX_BUCKETS) return NONE;
     uint32_t at = bucket / 64;
     uint64_t word = self->words[at] & (UINT64_MAX << bucket % 64);
-    if (word != 0) return at * 64 + lowest_bit(word);
+    if (word != 0) return at * 64 + rs_lowest_bit(word);
     if (++at == WORDS) return NONE;
     word = self->groups[at / 64] & (UINT64_MAX << at % 64);
     for (uint32_t group = at / 64;;) {
         if (word != 0) {
-            at = group * 64 + lowest_bit(word);
-            return at * 64 + lowest_bit(self->words[at]);
+            at = group * 64 + rs_lowest_bit(word);
+            return at * 64 + rs_lowest_bit(self->words[at]);
         }
         if (++group == WORDS / 64) return NONE;
         word = self->groups[group];
@@ -90,8 +83,8 @@ static uint32_t bucket_from(const packer *self, uint32_t bucket) {
 static uint32_t roomiest(const packer *self) {
     uint32_t group = WORDS / 64 - 1;
     while (group > 0 && self->groups[group] == 0) group--;
-    const uint32_t at = group * 64 + highest_bit(self->groups[group]);
-    return self->heads[at * 64 + highest_bit(self->words[at])];
+    const uint32_t at = group * 64 + rs_bit_width(self->groups[group]) - 1;
+    return self->heads[at * 64 + rs_bit_width(self->words[at]) - 1];
 }
 
 /* The fullest row with room for `count` tokens, within a bucket; NONE if there is none. */

@@ -7,12 +7,6 @@ enum { LOOK_AHEAD = 16 }; /* number of keys between prefetching a slot and using
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }
 
-static uint32_t bits_of(uint64_t n) {
-    uint32_t bits = 0;
-    for (; n != 0; n >>= 1) bits++;
-    return bits;
-}
-
 static uint32_t width_for(uint64_t n) { return n <= UINT32_MAX ? 4 : 8; }
 
 static uint64_t low_mask(uint32_t bits) { return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1; }
@@ -55,7 +49,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     if (out->longest_probe > out->n_slots || (out->longest_probe == 0) != (out->n_slots == 0)) {
         return bad_keys(err, offset + RS_FMT_K_LONGEST_PROBE, "the longest probe is out of range");
     }
-    if (out->slot_width != width_for(out->n_entries) || out->index_bits != bits_of(out->n_entries)) {
+    if (out->slot_width != width_for(out->n_entries) || out->index_bits != rs_bit_width(out->n_entries)) {
         return bad_keys(err, offset + RS_FMT_K_SLOT_WIDTH, "slot width or index bits do not fit the number of entries");
     }
     uint64_t slots_size = rs_align_up(out->n_slots * out->slot_width, 8);
@@ -142,7 +136,7 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     k.n_opaque = count_opaque(opaque, n);
     k.n_slots = slots_for(n - k.n_opaque);
     k.slot_width = width_for(n);
-    k.index_bits = bits_of(n);
+    k.index_bits = rs_bit_width(n);
     k.factory = factory;
     k.check_mask = low_mask(8 * k.slot_width - k.index_bits);
     uint64_t slots_size = rs_align_up(k.n_slots * k.slot_width, 8);

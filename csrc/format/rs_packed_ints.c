@@ -274,7 +274,7 @@ void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers,
     for (uint64_t i = 0; i < head; i++) extend_range(sizes, numbers[i]);
     for (uint64_t i = head; i < n; i += CHUNK, chunks++) {
         uint64_t all = fields_of(numbers + i, n - i, sizes->stride, (uint64_t)base, fields);
-        sizes->chunks[n - i < CHUNK ? n - i : CHUNK][rs_packed_ints_width(all)]++;
+        sizes->chunks[n - i < CHUNK ? n - i : CHUNK][rs_bit_width(all)]++;
     }
     sizes->width_bytes += chunks / 2 + chunks % 2;
 }
@@ -297,7 +297,7 @@ static unsigned stored_width(unsigned width, unsigned max_width) {
 
 uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes) {
     unsigned max_width = max_width_of(sizes);
-    unsigned head = sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0;
+    unsigned head = sizes->any ? rs_bit_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0;
     uint64_t size = sizes->width_bytes;
     for (unsigned count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
         size += sizes->lists_by_head[count] * (((uint64_t)count * head + 7) / 8);
@@ -319,8 +319,7 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
     aux[RS_FMT_NUMBERS_SCALE] = (uint8_t)scale;
     aux[RS_FMT_NUMBERS_STRIDE] = (uint8_t)sizes->stride;
     aux[RS_FMT_NUMBERS_HEAD_WIDTH] =
-        (uint8_t)(sizes->stride != 0 && sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min)
-                                                   : 0);
+        (uint8_t)(sizes->stride != 0 && sizes->any ? rs_bit_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0);
     aux[RS_FMT_NUMBERS_MAX_WIDTH] = (uint8_t)max_width_of(sizes);
 }
 
@@ -338,7 +337,7 @@ static uint8_t *put_chunks(const rs_node *node, const int64_t *numbers, uint64_t
     to += chunks / 2 + chunks % 2;
     for (uint64_t k = 0; k < chunks; k++, first += CHUNK) {
         unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK;
-        unsigned width = rs_packed_ints_width(fields_of(numbers + first, n - first, stride, node->base, fields));
+        unsigned width = rs_bit_width(fields_of(numbers + first, n - first, stride, node->base, fields));
         if (width > node->max_width) return NULL;
         width = stored_width(width, node->max_width);
         if (width == 0) continue;

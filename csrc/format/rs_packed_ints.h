@@ -56,17 +56,6 @@ static inline double rs_packed_ints_float(const rs_node *node, int64_t m) { retu
 
 /* ---- Writing ---- */
 
-/* Returns the number of bits that n needs; 0 for 0. */
-static inline unsigned rs_packed_ints_width(uint64_t n) {
-#if defined(__GNUC__) || defined(__clang__)
-    return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
-#else
-    unsigned width = 0;
-    for (; n != 0; n >>= 1) width++;
-    return width;
-#endif
-}
-
 /* Rounds `product`, which is within the range of i64, to an integer. Doubles from 2^52 on are integers already, and
  * adding a half would round to an even one. */
 static inline int64_t rs_packed_ints_round(double product) {

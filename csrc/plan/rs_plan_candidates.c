@@ -62,13 +62,13 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
     uint32_t n_new, more;
     uint64_t extended_bits = UINT64_MAX;
     if (values->n == 0 || self->table_depth >= MAX_TABLE_DEPTH || !allowed(self, RS_FMT_NODE_DICT_CODED)) return RS_OK;
-    uint64_t fresh_bits = new_entries(NULL, values, rate, &n_new) + n * rs_packed_ints_width(values->n - 1);
+    uint64_t fresh_bits = new_entries(NULL, values, rate, &n_new) + n * rs_bit_width(values->n - 1);
     const rs_dictionary *dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
     if (dictionary != NULL) {
         uint64_t entries = new_entries(dictionary, values, rate, &more);
         dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
         if (dictionary != NULL) {
-            extended_bits = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
+            extended_bits = entries + n * rs_bit_width((uint64_t)dictionary->entries.n + more - 1);
         }
     }
     const uint64_t bits = fresh_bits < extended_bits ? fresh_bits : extended_bits;
@@ -206,7 +206,7 @@ rs_status rs_plan_join(chooser *self, candidate *candidates, uint32_t n, uint64_
     }
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
     if (out->plan == NULL) return rs_no_memory(self->err);
-    out->bits = values * rs_packed_ints_width(n - 1);
+    out->bits = values * rs_bit_width(n - 1);
     for (uint32_t i = 0; i < n; i++) {
         out->plan->children[i] = candidates[i].plan;
         out->bits += candidates[i].bits + candidates[i].plan->n * RS_PLAN_PADDING_BITS;

@@ -115,7 +115,7 @@ static unsigned kind_of_part(const rs_template_part *part) {
 }
 
 static rs_status plan_digits(chooser *self, const rs_template_part *part, candidate *out) {
-    const unsigned width = rs_packed_ints_width(part->max - part->min);
+    const unsigned width = rs_bit_width(part->max - part->min);
     const int64_t base = rs_plan_base((int64_t)part->min, (int64_t)part->max, width);
     RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, width, &base, 8, out));
     out->plan->count = part->count;

@@ -37,7 +37,7 @@ rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void
 }
 
 unsigned rs_plan_width(uint64_t range) {
-    unsigned bits = rs_packed_ints_width(range);
+    unsigned bits = rs_bit_width(range);
     if (bits > 56) return 64;
     if (bits >= 28 && bits <= 32) return 32;
     if (bits >= 14 && bits <= 16) return 16;
@@ -66,8 +66,8 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     for (uint32_t i = 0; i < a->n_offsets; i++) {
         rs_slice in = rs_stats_from(stats, a->offsets[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
-        above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
-        below[rs_packed_ints_width((uint64_t)a->max - (uint64_t)value)]++;
+        above[rs_bit_width((uint64_t)value - (uint64_t)a->min)]++;
+        below[rs_bit_width((uint64_t)a->max - (uint64_t)value)]++;
     }
     /* A value in a union takes whole bytes, and one bit chooses the child. An int that does not fit is an any value of
      * at most 9 bytes. */
@@ -117,7 +117,7 @@ static bool find_correction(const rs_stats *stats, const rs_alternative *a, unsi
         if (i == 0 || m < *min) *min = m;
         if (i == 0 || m > *max) *max = m;
     }
-    *correction = widest == 0 && scale == 0 ? 0 : rs_packed_ints_width(widest) + 1;
+    *correction = widest == 0 && scale == 0 ? 0 : rs_bit_width(widest) + 1;
     return true;
 }
 
@@ -198,7 +198,7 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
         if (!find_correction(stats, a, scale, &correction, &min, &max)) continue;
         unsigned width =
             rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
-        if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
+        if (rs_bit_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
         *out = decimal(stats, width, width == 64 ? min : rs_plan_base(min, max, width - correction), scale, correction);
         if (*out == NULL) return rs_no_memory(err);
         *bits = a->n * width;

@@ -48,7 +48,7 @@ static bool number_of(const rs_stats *stats, const rs_alternative *a, unsigned s
 
 /* Estimates the bits per value without placed nodes. Leaves out the entries of a table. */
 static uint64_t usual_bits(const rs_stats *stats, const rs_alternative *a) {
-    if (rs_plan_has_few(a)) return rs_packed_ints_width(rs_plan_distinct(stats, a).n - 1);
+    if (rs_plan_has_few(a)) return rs_bit_width(rs_plan_distinct(stats, a).n - 1);
     return a->prepared != NULL ? a->prepared->bits / a->n : 64;
 }
 

@@ -28,9 +28,8 @@ unsigned rs_plan_group_bits(const rs_plan *d) {
     case RS_FMT_NODE_DECIMAL:
     case RS_FMT_NODE_DIGITS: return fills_bytes(d->param) ? 0 : d->param;
     case RS_FMT_NODE_BOOL: return 1;
-    case RS_FMT_NODE_DICT_CODED:
-        return d->param != 0 || d->entries.n == 0 ? d->param : rs_packed_ints_width(d->entries.n - 1);
-    case RS_FMT_NODE_UNION: return rs_packed_ints_width(d->n_children - 1);
+    case RS_FMT_NODE_DICT_CODED: return d->param != 0 || d->entries.n == 0 ? d->param : rs_bit_width(d->entries.n - 1);
+    case RS_FMT_NODE_UNION: return rs_bit_width(d->n_children - 1);
     case RS_FMT_NODE_OPTIONAL: return 1 + rs_plan_group_bits(d->children[0]);
     case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_EXCEPTIONS: return rs_plan_group_bits(d->children[0]);

@@ -44,7 +44,7 @@ static unsigned residuals_of(const uint64_t *numbers, uint32_t n, const rs_risin
         residuals[k] = z;
         all |= (uint64_t)(z < 0 ? ~z : z) << 1 | (uint64_t)(z != 0);
     }
-    return all >> 63 != 0 ? 64 : rs_packed_ints_width(all);
+    return all >> 63 != 0 ? 64 : rs_bit_width(all);
 }
 
 /* Sizes one line: sets form, width and base, and size_bytes to the size of the section. It stops when the size exceeds
@@ -60,7 +60,7 @@ static void weigh_line(const uint64_t *numbers, uint32_t n, rs_rising *r, uint64
             low = z < low ? z : low;
             high = z > high ? z : high;
         }
-        r->width = (uint8_t)rs_packed_ints_width((uint64_t)high - (uint64_t)low);
+        r->width = (uint8_t)rs_bit_width((uint64_t)high - (uint64_t)low);
         r->size_bytes = RS_FMT_RISING_HEAD_SIZE + ((uint64_t)n * r->width + 7) / 8;
         if (r->size_bytes > most) return;
     }
@@ -81,7 +81,7 @@ static void weigh_corners(const uint64_t *numbers, uint32_t n, rs_rising *r) {
         high = b > high ? b : high;
         widths += residuals_of(numbers, n, r, f, a, b, residuals);
     }
-    r->width = (uint8_t)rs_packed_ints_width((uint64_t)high - (uint64_t)low);
+    r->width = (uint8_t)rs_bit_width((uint64_t)high - (uint64_t)low);
     r->base += (uint64_t)low; /* corners count from the lowest, so none is negative */
     r->size_bytes =
         RS_FMT_RISING_HEAD_SIZE + ((uint64_t)(frames + 1) * r->width + 7) / 8 + 2 * ((uint64_t)frames + 1) + 8 * widths;

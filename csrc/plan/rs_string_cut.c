@@ -6,15 +6,7 @@ static const uint64_t ONES = UINT64_C(0x0101010101010101), TOPS = UINT64_C(0x808
 enum { SHORT_WORDS = 4 /* words of 8 bytes that are searched here; memchr searches the rest */ };
 
 /* Returns the number of the first byte of a word whose top bit is set. There must be one. */
-static inline unsigned first_marked(uint64_t tops) {
-#if defined(__GNUC__)
-    return (unsigned)__builtin_ctzll(tops) / 8;
-#else
-    unsigned i = 0;
-    for (; (tops & 0xFF) == 0; tops >>= 8) i++;
-    return i;
-#endif
-}
+static inline unsigned first_marked(uint64_t tops) { return rs_lowest_bit(tops) / 8; }
 
 /* Marks the zero bytes of a word. Only the first mark is exact. */
 static inline uint64_t zero_bytes(uint64_t word) { return (word - ONES) & ~word & TOPS; }

@@ -165,7 +165,7 @@ static uint64_t guess_distinct(const column_stats *f, uint64_t n) {
 static uint64_t bits_of_words(const column_stats *f, uint64_t n) {
     uint64_t distinct = guess_distinct(f, n), bytes = distinct * (f->units / f->n + 2);
     if (distinct > 65536 || distinct > n - n / 4) return UINT64_MAX;
-    return n * rs_packed_ints_width(distinct - 1) + bytes * (f->units / f->n > LONG_ENTRY ? 5 : 8) + TABLE_BITS;
+    return n * rs_bit_width(distinct - 1) + bytes * (f->units / f->n > LONG_ENTRY ? 5 : 8) + TABLE_BITS;
 }
 
 /* Returns the bits of n numbers, or UINT64_MAX if too few texts are numbers. Sets *strict to the condition that the
@@ -179,8 +179,7 @@ static uint64_t bits_of_numbers(const search *self, const column_stats *f, uint6
     if (size != 0) *strict = (uint8_t)size;
     if (n_strict == f->n) *strict = 0;
     if ((f->n - n_strict) * MISFITS > f->n) return UINT64_MAX;
-    return n * rs_packed_ints_width(f->max - f->min) +
-           (n_strict < f->n ? (f->n - n_strict) * self->misfit_bits + 2 * n : 0);
+    return n * rs_bit_width(f->max - f->min) + (n_strict < f->n ? (f->n - n_strict) * self->misfit_bits + 2 * n : 0);
 }
 
 /* Chooses the kind of leaf for a column, and adds it to the draft. */

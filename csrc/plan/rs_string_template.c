@@ -339,7 +339,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     *bits = rs_text_bits(c->units, (c->digits & DECIMAL) != 0 ? c->units : 0, n, self->unit_bytes);
     if (c->wide) return RS_OK;
     if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
-        uint64_t cost = n * rs_packed_ints_width(c->max - c->min);
+        uint64_t cost = n * rs_bit_width(c->max - c->min);
         if (cost < *bits) {
             out->kind = RS_PART_DIGITS;
             out->min = c->min;
@@ -360,7 +360,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     }
     if (!c->collects || c->distinct == NULL) return RS_OK;
     uint64_t cost = c->distinct->size_bytes * (c->distinct->size_bytes / c->distinct->n > LONG_ENTRY ? 5 : 8);
-    cost += n * rs_packed_ints_width(c->distinct->n - 1) + TABLE_BITS;
+    cost += n * rs_bit_width(c->distinct->n - 1) + TABLE_BITS;
     if (cost < *bits) {
         out->kind = RS_PART_DICT_CODED;
         RS_TRY(keep_words(self, c, out));

@@ -31,7 +31,7 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     for (uint32_t i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
     d->aux = rs_slice_of(aux, 4 * (size_t)dictionary->n_tables);
     d->count = dictionary->entries.n;
-    d->param = (uint8_t)rs_packed_ints_width(d->count - 1);
+    d->param = (uint8_t)rs_bit_width(d->count - 1);
     d->link = dictionary;
     return RS_OK;
 }

@@ -35,6 +35,7 @@ class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
     """Batches from buckets. It subclasses torch's BatchSampler because accelerate checks for that."""
 
     _unit = "batches"
+    _yields_batches = True
     batch_size = None  # type: ignore[assignment]  # batches differ in size, and accelerate would drop some
 
     def _fill_buckets(
@@ -69,6 +70,10 @@ class _BucketSampler(sampler_base.EpochSampler[list[int]], _TorchBatchSampler):
             batch = self._batch(live.epoch, live.position(taken) % live.length)
             live.taken = taken + 1
             yield batch.tolist() if live.as_lists else batch
+
+    def _items(self, epoch: int, first: int, n: int) -> list[NDArray[np.int64]]:
+        """The `n` batches of an epoch from position `first` on, before ranks divide them."""
+        return [self._batch(epoch, position) for position in range(first, first + n)]
 
     def _batch(self, epoch: int, position: int) -> NDArray[np.int64]:
         """The batch at a position of an epoch."""

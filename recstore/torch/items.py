@@ -41,7 +41,7 @@ class Items(Generic[T]):
 
     @named_arguments
     def __init__(self, sampler: ItemSampler[T], epochs: SupportsIndex = 1) -> None:
-        if not isinstance(sampler, ItemSampler):
+        if not isinstance(sampler, ItemSampler) or sampler._yields_batches:
             raise TypeError(f"Items takes a sampler of single items of recstore.torch, not {type(sampler).__name__}")
         self.epochs = places.at_least(1, epochs, "epochs")
         self.sampler = copy.copy(sampler)

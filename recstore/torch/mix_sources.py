@@ -12,6 +12,8 @@ from recstore._core import native
 from recstore.containers.fields import FieldView
 from recstore.tokens.token_list import Lengths
 from recstore.torch import places, rows
+from recstore.torch.buckets import GroupSampler, LengthBatchSampler
+from recstore.torch.packed_rows import Row
 from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import ShuffleSampler, length_of
 from recstore.torch.weighted import WeightedSampler
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_SAMPLERS = ShuffleSampler, WeightedSampler, PackSampler, LengthBatchSampler, GroupSampler
 _SAMPLE = 64, 1024  # the runs of lengths that a state has a checksum of, and the records of a run
 
 
@@ -62,12 +65,12 @@ def sampler_of(x: Any, number: int, seed: int) -> Any:
         if isinstance(x, int) or not hasattr(x, "__len__"):
             raise TypeError(f"source {number} must be records with a len(), or a sampler, not {x!r:.60}")
         sampler: Any = ShuffleSampler(length_of(x), seed=seed)
-    elif isinstance(x, (ShuffleSampler, WeightedSampler, PackSampler)) and not getattr(x, "by_node", False):
+    elif isinstance(x, _SAMPLERS) and not getattr(x, "by_node", False):
         sampler = x
     else:
         raise TypeError(
-            f"source {number} is a {type(x).__name__}, but a MixSampler mixes records, PackSampler, WeightedSampler "
-            "and ShuffleSampler without by_node: give the records"
+            f"source {number} is a {type(x).__name__}, but a MixSampler mixes records, PackSampler, WeightedSampler, "
+            "LengthBatchSampler, GroupSampler and ShuffleSampler without by_node: give the records"
         )
     if sampler._place not in (None, (0, 1)):
         raise ValueError(
@@ -83,20 +86,34 @@ def records_of(sampler: Any) -> int:
     """The number of records or documents that the items of a sampler count."""
     if isinstance(sampler, PackSampler):
         return sampler._lengths.n
-    records: int = getattr(sampler, "_records", sampler._length)
-    return records
+    records: int = (
+        sampler._groups.starts[-1] if sampler._yields_batches else getattr(sampler, "_records", sampler._length)
+    )
+    return int(records)
+
+
+def kind_of(sampler: Any) -> str:
+    """What the items of a sampler are."""
+    return "rows" if isinstance(sampler, PackSampler) else "batches" if sampler._yields_batches else "records"
+
+
+def shifted(item: Any, n: int) -> Any:
+    """A row or a batch whose records have numbers that are greater by `n`."""
+    return item.shifted(n) if isinstance(item, Row) else item + n
 
 
 def lengths_of(x: Any, lengths: Any, n: int, source: int) -> Any:
     """The lengths of the `n` records of a source: one int, or an array or a field that is read as it is needed."""
-    if isinstance(x, PackSampler):
-        lengths = x.length  # padding is under 1%
-    lengths = getattr(x, "lengths", None) if lengths is None else lengths
+    if lengths is None:
+        own = "length" if isinstance(x, PackSampler) else "max_tokens"
+        lengths = getattr(x, own if isinstance(x, (PackSampler, LengthBatchSampler)) else "lengths", None)
     if lengths is None:
         raise TypeError(f'by="tokens" needs the lengths of source {source}: give (x, weight, lengths)')
     if isinstance(lengths, int):
         length = places.at_least(1, lengths, f"the length of source {source}")
         return int(_checked_lengths([length], [0], source)[0])
+    if isinstance(x, Sampler) and kind_of(x) != "records":
+        raise TypeError(f"source {source} has {kind_of(x)}, whose length is one int, not {lengths!r:.60}")
     column = lengths if isinstance(lengths, (FieldView, Lengths)) else rows.numbers_of(lengths, "length")
     if len(column) != n:
         raise ValueError(f"source {source} has {n} records, but its lengths are {lengths!r:.60}: give one of each")

@@ -18,7 +18,6 @@ import numpy
 from recstore._core import native
 from recstore.lazy_names import named_arguments
 from recstore.torch import mix_sources, places, sampler_base
-from recstore.torch.packing import PackSampler
 from recstore.torch.samplers import length_of
 from recstore.torch.weight_changes import NEVER, WeightChanges
 from recstore.torch.weighted import as_int64
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recstore._types import Path
-    from recstore.torch.packed_rows import Row
 
     Mark: TypeAlias = tuple[int, list[int], list[int]]
 
@@ -50,11 +48,12 @@ class MixSampler(sampler_base.IndexSampler):
 
     Args:
         sources: `(x, weight)` or `(x, weight, lengths)` for each source; the weight is None with `weights`. `x` is
-            anything with ``len()``, such as a RecordList, or a ShuffleSampler, WeightedSampler or PackSampler, which
-            brings its order. Weights need not sum to 1. The rows of PackSamplers mix only with rows.
+            anything with ``len()``, such as a RecordList, or a ShuffleSampler, WeightedSampler, PackSampler,
+            LengthBatchSampler or GroupSampler, which brings its order. Weights need not sum to 1. Rows of PackSamplers
+            mix only with rows, batches only with batches: pass such a mix as ``batch_sampler``.
         by: the unit of the proportions. "records", or "tokens": then `lengths` has the number of tokens of each record
             of `x`, as a field (``x.field("n_tokens")``), an array, or one int; without, ``x.lengths``. A row counts
-            in full.
+            in full, a batch of a LengthBatchSampler as its `max_tokens`.
         until: the end of an epoch. "all": all sources are exhausted, so each record comes once; the others share the
             draws of an exhausted one. "first": the first source is exhausted, to within two records. An int: that
             many records; an exhausted source begins again in a new order.
@@ -115,10 +114,10 @@ class MixSampler(sampler_base.IndexSampler):
             self._sources.append(mix_sources.Source(sampler, sampler is x, offset, column))
             offset += n
         self._orders = [mix_sources.fingerprint(source) for source in self._sources]
-        kinds = {isinstance(source.sampler, PackSampler) for source in self._sources}
-        if len(kinds) == 2:
-            raise TypeError("some sources are PackSamplers, others not: a mix has either rows or records")
-        self._has_rows = kinds == {True}
+        kinds = {mix_sources.kind_of(source.sampler) for source in self._sources}
+        if len(kinds) > 1:
+            raise TypeError(f"some sources have {' and some '.join(sorted(kinds))}: a mix has items of one kind")
+        self._has_indices, self._yields_batches = kinds == {"records"}, kinds == {"batches"}
         self._until: str | int = until if isinstance(until, str) else places.at_least(1, until, "until")
         start = [weight for _, weight, _ in given] if weights is None else weights
         self._weights = WeightChanges(start, len(given), self._until == "all", dir)
@@ -193,19 +192,20 @@ class MixSampler(sampler_base.IndexSampler):
         return latest
 
     def __iter__(self) -> Iterator[Any]:
-        """The items of this rank: ints, or rows of PackSamplers. The epoch is fixed when the first one is drawn. One
-        thread at a time may use the iterator."""
-        return self._rows() if self._has_rows else super().__iter__()
+        """The items of this rank: ints, rows of PackSamplers, or batches. The epoch is fixed when the first one is
+        drawn. One thread at a time may use the iterator."""
+        return super().__iter__() if self._has_indices else self._objects()
 
-    def _rows(self) -> Iterator[Row]:
+    def _objects(self) -> Iterator[Any]:
+        """The rows or batches of this rank."""
         live = self._begin()
         for taken in range(live.count):
-            [row] = self._some(live, taken, 1)
+            [item] = self._some(live, taken, 1)
             live.taken = taken + 1
-            yield row
+            yield item.tolist() if live.as_lists and self._yields_batches else item
 
     def _some(self, live: sampler_base.Iteration, taken: int, n: int) -> Any:
-        """This rank's `n` items of an iteration from number `taken` on: an array, or a list of rows."""
+        """This rank's `n` items of an iteration from number `taken` on: an array, or a list of rows or batches."""
         first, step = live.position(taken), live.world_size
         count = min(max(-(-(live.length - first) // step), 0), n)
         with self._lock:
@@ -219,7 +219,7 @@ class MixSampler(sampler_base.IndexSampler):
     @property
     def _at_once(self) -> int:  # type: ignore[override]
         """The more ranks, the fewer items, because each rank draws those of all."""
-        return 1 if self._has_rows else min(max(_MARK // self.world_size, 1024), 4096)
+        return 1 if not self._has_indices else min(max(_MARK // self.world_size, 1024), 4096)
 
     def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         as_int64(out)[:] = self._some(live, taken, len(out))
@@ -236,7 +236,7 @@ class MixSampler(sampler_base.IndexSampler):
 
     def _items_of(self, epoch: int, sources: NDArray[numpy.int64], numbers: NDArray[numpy.int64]) -> Any:
         """The items whose sources, and numbers in these sources, are given."""
-        out: Any = [None] * len(sources) if self._has_rows else numpy.empty(len(sources), numpy.int64)
+        out: Any = numpy.empty(len(sources), numpy.int64) if self._has_indices else [None] * len(sources)
         by_source = numpy.argsort(sources, kind="stable")
         ends = numpy.cumsum(numpy.bincount(sources)).tolist()
         for source, (start, end) in enumerate(itertools.pairwise([0, *ends])):
@@ -244,11 +244,11 @@ class MixSampler(sampler_base.IndexSampler):
                 continue
             mine, offset = by_source[start:end], self._sources[source].offset
             items = self._numbered(source, epoch, numbers[mine])
-            if self._has_rows:
-                for place, row in zip(mine.tolist(), items):
-                    out[place] = row.shifted(offset)
-            else:
+            if self._has_indices:
                 out[mine] = items + offset
+            else:
+                for place, item in zip(mine.tolist(), items):
+                    out[place] = mix_sources.shifted(item, offset)
         return out
 
     def _numbered(self, source: int, epoch: int, numbers: NDArray[numpy.int64]) -> Any:

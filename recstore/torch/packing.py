@@ -144,25 +144,26 @@ class PackSampler(sampler_base.ItemSampler[Row]):
             self._begins = epoch, [0]
         begins = self._begins[1]
         while begins[-1] <= token:
-            begins.append(begins[-1] + int(self._sums_of_stretches(epoch, len(begins) - 1).sum()))
+            begins.append(int(self._starts_of(epoch, len(begins) - 1)[-1]))
         part = bisect.bisect_right(begins, token) - 1
-        if self._part is None or self._part[0] != (epoch, part):
-            self._part = (epoch, part), begins[part] + numpy.cumsum([0, *self._sums_of_stretches(epoch, part)])
-        starts = self._part[1]
+        starts = self._starts_of(epoch, part)
         place = int(starts.searchsorted(token, "right")) - 1
         return part * self._lengths.stretches_at_once + place, int(starts[place]), int(starts[place + 1])
 
-    def _sums_of_stretches(self, epoch: int, part: int) -> Int64s:
-        """The number of tokens of each stretch of a part of the stream."""
-        lengths = self._lengths
-        at_once = lengths.stretches_at_once * lengths.per_stretch
-        first = part * at_once
-        if first >= lengths.n_groups:
-            raise _changed()
-        groups = _order(lengths.n_groups, self._key(epoch), first, min(at_once, lengths.n_groups - first))
-        bounds = numpy.arange(0, len(groups), lengths.per_stretch)
-        out: Int64s = numpy.add.reduceat(lengths.tokens_of(groups), bounds, dtype=numpy.int64)
-        return out
+    def _starts_of(self, epoch: int, part: int) -> Int64s:
+        """The first token of each stretch of a part of the stream, and the end of the part."""
+        if self._part is None or self._part[0] != (epoch, part):
+            lengths = self._lengths
+            at_once = lengths.stretches_at_once * lengths.per_stretch
+            first = part * at_once
+            if first >= lengths.n_groups:
+                raise _changed()
+            groups = _order(lengths.n_groups, self._key(epoch), first, min(at_once, lengths.n_groups - first))
+            bounds = numpy.arange(0, len(groups), lengths.per_stretch)
+            starts = numpy.full(len(bounds) + 1, self._begins[1][part], numpy.int64)
+            starts[1:] = numpy.add.reduceat(lengths.tokens_of(groups), bounds, dtype=numpy.int64)
+            self._part = (epoch, part), numpy.cumsum(starts, out=starts)
+        return self._part[1]
 
     def _stretch_of(self, epoch: int, number: int) -> tuple[NDArray[Any], Int64s]:
         """The documents of a stretch that have tokens, in order, and their bounds in the tokens of the stretch."""

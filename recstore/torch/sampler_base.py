@@ -104,6 +104,7 @@ class EpochSampler(DistributedSampler[T]):
     drop_last: bool  # whether to drop the last items if they are fewer than the ranks
     _kind: str
     _unit = "samples"  # the name of the items
+    _yields_batches = False  # whether an item is a batch of indices
 
     def _set(
         self,

@@ -201,10 +201,7 @@ class BatchSampler(_TorchBatchSampler):
             raise TypeError(f"drop_last must be True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler must be an iterable of ints, not {type(sampler).__name__}")
-        yields_batches = isinstance(sampler, sampler_base.EpochSampler) and not isinstance(
-            sampler, sampler_base.ItemSampler
-        )
-        if yields_batches or isinstance(sampler, _TorchBatchSampler):
+        if getattr(sampler, "_yields_batches", False) or isinstance(sampler, _TorchBatchSampler):
             name = type(sampler).__name__.removeprefix("_Distributed")
             raise TypeError(f"{name} yields batches already: pass it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last

@@ -156,3 +156,12 @@ TEST(test_arithmetic) {
     CHECK(!rs_mul_overflows(0, UINT64_MAX, &out) && !rs_mul_overflows(UINT64_MAX, 0, &out) && out == 0);
     CHECK(rs_align_up(0, 64) == 0 && rs_align_up(1, 64) == 64 && rs_align_up(64, 64) == 64);
 }
+
+TEST(test_bit_numbers) {
+    CHECK_U64(rs_bit_width(0), 0);
+    for (unsigned bit = 0; bit < 64; bit++) {
+        const uint64_t one = UINT64_C(1) << bit;
+        CHECK(rs_bit_width(one) == bit + 1 && rs_bit_width(one - 1) == bit);
+        CHECK(rs_lowest_bit(one) == bit && rs_lowest_bit(UINT64_MAX << bit) == bit);
+    }
+}

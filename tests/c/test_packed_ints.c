@@ -390,12 +390,3 @@ TEST(test_decimal_values) {
         CHECK(rs_packed_ints_decimal(&node, UINT64_C(3) << c | UINT64_C(1) << (c - 1)) == 3.0);
     }
 }
-
-TEST(test_width) {
-    CHECK_U64(rs_packed_ints_width(0), 0);
-    for (unsigned bit = 0; bit < 64; bit++) {
-        CHECK_U64(rs_packed_ints_width(UINT64_C(1) << bit), bit + 1);
-        CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
-    }
-    CHECK_U64(rs_packed_ints_width(UINT64_MAX), 64);
-}

@@ -15,7 +15,15 @@ from ref.permute import mix as mixed
 
 pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 mixing = pytest.importorskip("recstore.torch.mixing")
-from recstore.torch import BatchSampler, MixSampler, PackSampler, ShuffleSampler, WeightedSampler  # noqa: E402
+from recstore.torch import (  # noqa: E402
+    BatchSampler,
+    GroupSampler,
+    LengthBatchSampler,
+    MixSampler,
+    PackSampler,
+    ShuffleSampler,
+    WeightedSampler,
+)
 
 lengths_lists = st.lists(st.integers(0, 40) | st.integers(500, 3000), min_size=1, max_size=60).filter(any).map(np.array)
 weights = st.floats(0.001, 1) | st.integers(1, 20)
@@ -47,11 +55,20 @@ def packers(draw):
 
 
 @st.composite
+def batchers(draw):
+    lengths, seed = draw(lengths_lists), draw(seeds)
+    return draw(
+        st.sampled_from([LengthBatchSampler(lengths, 3000, seed=seed), GroupSampler(lengths % 4, 3, seed=seed)])
+    )
+
+
+@st.composite
 def makers(draw):
     """A function of the rank and the number of ranks that makes a sampler."""
     by = draw(st.sampled_from(["records", "tokens"]))
-    packed = draw(st.booleans())
-    source = st.tuples(packers(), weights) if packed else sources(by)
+    lengths = [st.just(50)] * (by == "tokens")
+    kinds = [sources(by), st.tuples(packers(), weights), st.tuples(batchers(), weights, *lengths)]
+    source = draw(st.sampled_from(kinds))
     parts = draw(st.lists(source, min_size=1, max_size=5))
     until = draw(st.sampled_from(["all", 200] if by == "tokens" else ["all", "first", 200]))
     seed, n = draw(seeds), len(parts)
@@ -82,11 +99,14 @@ def small_marks():
     return mock.patch.multiple(mixing, _MARK=8, _MOST_MARKS=6, _LATEST_MARKS=2), mock.patch.dict(changes, _EVALUATED=8)
 
 
+def items_of(sampler):
+    return [item.tolist() if isinstance(item, np.ndarray) else item for item in sampler]
+
+
 def taken(sampler, steps, batch_size):
     """The items of a rank in up to `steps` batches, and the state after them, though the sampler has drawn more."""
-    if batch_size == 0:
-        items = list(itertools.islice(sampler, steps))
-        return items, sampler.state_dict()
+    if batch_size == 0 or sampler._yields_batches:
+        return items_of(itertools.islice(sampler, steps)), sampler.state_dict()
     batches = BatchSampler(sampler, batch_size)
     drawn = list(itertools.islice(batches, steps + 2))
     return [item for batch in drawn[:steps] for item in batch], batches.state_dict(batches=min(steps, len(drawn)))
@@ -100,7 +120,7 @@ def test_stopped_runs_equal_one_that_was_never_stopped(data):
         epoch = data.draw(st.integers(0, 3))
         one = make(0, 1)
         one.set_epoch(epoch)
-        whole = list(one)
+        whole = items_of(one)
         position, state = 0, None
         while position < len(whole):
             world_size, batch_size = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 6))

@@ -223,7 +223,7 @@ def test_positions_out_of_range(x, wrong, view):
 
 def test_positions_of_other_types(x):
     gather = native.Gather(x, [spec("id", "values")])
-    with pytest.raises(ValueError, match="must have 8 bytes, not 4"):
+    with pytest.raises(TypeError, match="must have 8 bytes, not 4"):
         gather.read(np.zeros(3, np.int32), lambda n: bytearray(n))
     with pytest.raises((TypeError, BufferError, ValueError)):
         gather.read(np.zeros((6,), np.int64)[::2], lambda n: bytearray(n))

@@ -16,6 +16,8 @@ from sampler_ranks import in_turn, no_ranks  # noqa: E402, F401
 
 from recstore.torch import (  # noqa: E402
     BatchSampler,
+    GroupSampler,
+    Items,
     LengthBatchSampler,
     Loader,
     MixSampler,
@@ -149,8 +151,37 @@ def test_rows_of_packed_sources():
     assert [len(batch) for batch in BatchSampler(sampler, 4)] == [4] * (len(rows) // 4) + [len(rows) % 4] * (
         len(rows) % 4 > 0
     )
-    with pytest.raises(TypeError, match="rows or records"):
+    with pytest.raises(TypeError, match="have records and some rows"):
         MixSampler([(packed[0], 2), (range(5), 1)])
+    with pytest.raises(TypeError, match="source 0 has rows, whose length is one int"):
+        MixSampler([(packed[0], 2, [1, 2, 3])], "tokens")
+
+
+def test_batches_of_several_sources():
+    lengths = np.arange(200) * 37 % 59 + 1
+    parts = [LengthBatchSampler(lengths, 240, seed=1), GroupSampler(lengths % 3, 7, seed=2)]
+    sampler = MixSampler([(parts[0], 3), (parts[1], 1, 120)], "tokens")
+    batches = list(sampler)
+    assert len(batches) == len(sampler) == len(parts[0]) + len(parts[1])
+    for part, offset in zip(parts, (0, 200)):
+        mine = [batch.tolist() for batch in batches if offset <= batch[0] < offset + 200]
+        assert mine == [(batch + offset).tolist() for batch in part]
+    both = recstore.RecordList(range(400))
+    loader = Loader(both, batch_sampler=sampler)
+    head = list(itertools.islice(loader, 9))
+    state = loader.state_dict()
+    loader.close()
+    later = Loader(both, batch_sampler=MixSampler([(parts[0], 3), (parts[1], 1, 120)], "tokens"))
+    later.load_state_dict(state)
+    assert head + list(later) == [batch.tolist() for batch in batches]
+    with pytest.raises(TypeError, match="MixSampler yields batches already"):
+        BatchSampler(sampler, 4)
+    with pytest.raises(TypeError, match="single items"):
+        Items(sampler)
+    with pytest.raises(TypeError, match="needs the lengths of source 0"):
+        MixSampler([(parts[1], 1)], "tokens")
+    with pytest.raises(TypeError, match="have batches and some records"):
+        MixSampler([(parts[1], 1), (range(5), 1)])
 
 
 # ---- Weights that change ----
@@ -408,7 +439,6 @@ def test_ranks_repeat_the_beginning_of_the_epoch():
         ([(range(3), 1)], {"until": "last"}, ValueError, "until must be"),
         ([(range(3), 1)], {"until": 0}, ValueError, "until must be at least 1"),
         ([(ShuffleSampler(3, rank=1, world_size=2), 1)], {}, ValueError, "for rank 1 of 2"),
-        ([(LengthBatchSampler([1, 2], 8), 1)], {}, TypeError, "is a LengthBatchSampler"),
         ([(ShardSampler(3, boundaries=[3]), 1)], {}, TypeError, "is a ShardSampler"),
         ([(MixSampler([(range(3), 1)]), 1)], {}, TypeError, "is a MixSampler"),
         ([(torch.utils.data.RandomSampler(range(3)), 1)], {}, TypeError, "is a RandomSampler"),
