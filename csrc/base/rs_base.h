@@ -86,5 +86,14 @@ static inline unsigned rs_count_bits(uint64_t n) {
 #endif
 }
 
+/* Returns the number of zeros below the lowest bit of n that is 1; n is not 0. */
+static inline unsigned rs_low_zeros(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctzll(n);
+#else
+    return rs_count_bits((n & -n) - 1);
+#endif
+}
+
 /* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) & ~(alignment - 1); }
