@@ -243,18 +243,23 @@ static rs_status compile_list(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
+static rs_status compile_const(rs_node *n, uint64_t offset, rs_error *err) {
+    rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
+    n->fixed = true;
+    RS_TRY(skip_aux_value(&aux, err));
+    if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than one any value");
+    if (n->payload && *n->aux == RS_FMT_TAG_EXT) {
+        return bad(err, offset, n->index, "the payload of an ext is itself an ext value");
+    }
+    n->units = n->aux[0] == RS_FMT_TAG_STR1 && n->aux[1] < 0x80 ? n->aux[1] : UINT64_MAX;
+    return RS_OK;
+}
+
 /* Computes the sizes of one node. Its children, which have larger numbers, are compiled already. */
 static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
     switch (n->kind) {
-    case RS_FMT_NODE_CONST:
-        n->fixed = true;
-        RS_TRY(skip_aux_value(&aux, err));
-        if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than one any value");
-        if (n->payload && *n->aux == RS_FMT_TAG_EXT) {
-            return bad(err, offset, n->index, "the payload of an ext is itself an ext value");
-        }
-        break;
+    case RS_FMT_NODE_CONST: RS_TRY(compile_const(n, offset, err)); break;
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DIGITS:
         n->base = rs_load_u64(n->aux);
@@ -525,7 +530,7 @@ rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_erro
     memset(out, 0, sizeof *out);
     if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "the tree is too large");
     out->size_bytes = (uint32_t)rs_slice_left(&bytes);
-    out->bytes = (uint8_t *)malloc((size_t)out->size_bytes + 1);
+    out->bytes = (uint8_t *)calloc(1, (size_t)out->size_bytes + RS_AUX_SLACK);
     if (out->bytes == NULL) return rs_no_memory(err);
     memcpy(out->bytes, bytes.ptr, out->size_bytes);
     rs_status status = compile(out, offset, err);

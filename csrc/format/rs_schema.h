@@ -6,6 +6,8 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
+enum { RS_AUX_SLACK = 16 };
+
 /* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and the nodes
  * of a tree begin at a multiple of 64, because the trees of a store of many blocks do not all fit the caches. */
 typedef struct rs_node {
@@ -24,10 +26,11 @@ typedef struct rs_node {
     uint32_t head_bytes;  /* tuple, struct, concat: bytes of its head: the bit group and all fixed bodies */
     union {
         uint64_t base;   /* int, decimal, numbers, digits */
+        uint64_t units;  /* const: the units of a str of at most 127 units of 1 byte, behind 2 bytes; else UINT64_MAX */
         uint64_t placed; /* rising, runs, exceptions: its number among the placed nodes */
     };
     uint64_t size_bytes; /* bytes of the body, when fixed */
-    const uint8_t *aux;
+    const uint8_t *aux;  /* RS_AUX_SLACK bytes of the tree's memory follow */
     uint32_t aux_size_bytes;
     uint32_t alone_bytes;                  /* bytes of the bit group of a value that stands alone (FORMAT.md) */
     const struct rs_node *children;        /* numbers, which has no stored children: the node of its elements */

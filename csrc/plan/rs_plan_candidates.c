@@ -125,7 +125,7 @@ rs_status rs_plan_merge_words(chooser *self, candidate *candidates, uint32_t *n,
     }
     if (major == *n || n_words > RS_FMT_BLOCK_RECORDS) return RS_OK;
     rs_plan *d = candidates[major].plan;
-    const unsigned before = rs_packed_ints_width(d->entries.n - 1), after = rs_packed_ints_width(n_words - 1);
+    const unsigned before = rs_bit_width(d->entries.n - 1), after = rs_bit_width(n_words - 1);
     rs_span *spans = (rs_span *)rs_arena_take(&self->stats->arena, n_words * sizeof *spans);
     if (spans == NULL) return rs_no_memory(self->err);
     rs_span *end = spans;
@@ -136,7 +136,7 @@ rs_status rs_plan_merge_words(chooser *self, candidate *candidates, uint32_t *n,
         for (uint32_t w = 0; i != major && w < words[i].n; w++) bytes += words[i].spans[w].size_bytes;
     }
     /* In a union, a number takes whole bytes. */
-    const uint64_t apart = bits + values * rs_packed_ints_width(*n - 1) + most * ((8 - before % 8) % 8);
+    const uint64_t apart = bits + values * rs_bit_width(*n - 1) + most * ((8 - before % 8) % 8);
     const uint64_t merged = candidates[major].bits + most * (after - before) + (values - most) * after + 8 * bytes +
                             (n_words - d->entries.n) * ENTRY_BITS + RS_PLAN_TABLE_BITS;
     if (merged >= apart) return RS_OK;

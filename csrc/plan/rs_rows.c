@@ -112,8 +112,8 @@ static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) 
             min = m < min ? m : min;
             max = m > max ? m : max;
         }
-        const unsigned range = rs_packed_ints_width((uint64_t)max - (uint64_t)min);
-        const unsigned steps = 1 + rs_packed_ints_width(step);
+        const unsigned range = rs_bit_width((uint64_t)max - (uint64_t)min);
+        const unsigned steps = 1 + rs_bit_width(step);
         row += range < steps ? range : steps;
         least = min < least ? min : least;
         most = max > most ? max : most;
@@ -126,7 +126,7 @@ static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) 
         if (rs_packed_ints_size(&trials[s]) < best) best = rs_packed_ints_size(&trials[s]);
     }
     const uint64_t plain =
-        ((uint64_t)count * rs_packed_ints_width((uint64_t)most - (uint64_t)least) + 7) / 8 * (uint64_t)n;
+        ((uint64_t)count * rs_bit_width((uint64_t)most - (uint64_t)least) + 7) / 8 * (uint64_t)n;
     if (plain < best) best = plain;
     return row + row / 16 + (uint64_t)count * NODE_BYTES / (n < RS_ROWS_SAMPLE ? 1 : 4) < best;
 }

@@ -237,7 +237,7 @@ static uint64_t bits_of_entries(const column *c, uint64_t tried, uint64_t n) {
     for (uint64_t of = tried; of < n; of *= 2, growth *= 0.9) entries *= 1.0 + growth;
     double size = (double)c->distinct->size_bytes / c->distinct->n;
     if (entries > (double)(n - n / 4)) return UINT64_MAX;
-    return n * rs_packed_ints_width((uint64_t)entries - 1) + (uint64_t)(entries * size * (size > LONG_ENTRY ? 5 : 8));
+    return n * rs_bit_width((uint64_t)entries - 1) + (uint64_t)(entries * size * (size > LONG_ENTRY ? 5 : 8));
 }
 
 /* Returns a low estimate of the bits of all texts of a column from those of a trial. Sets *is_text if they are
@@ -246,7 +246,7 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
     const uint64_t n = self->a->n, scale = n / self->n_fits;
     if (c->constant || c->same != NO_LEAF) return 0;
     uint64_t bits = 8 * (c->units * scale * (self->unit_bytes == 1 ? 45 : 68) / 100 + n), other = UINT64_MAX;
-    if ((c->digits & DECIMAL) != 0) other = n * rs_packed_ints_width(c->max - c->min);
+    if ((c->digits & DECIMAL) != 0) other = n * rs_bit_width(c->max - c->min);
     else if (c->digits != 0 && c->shortest == c->longest) other = n * 8 * ((c->longest + 1) / 2);
     if (c->collects && c->distinct != NULL) {
         uint64_t words = bits_of_entries(c, self->n_fits, n);

@@ -200,28 +200,37 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Writes two digits at a time to their final position: a later copy would wait for the stores. */
+/* Returns the 8 digits of a number below 10^8 as bytes 0 to 9, the first one lowest. Divides by multiplying, several
+ * digits of the word at once. */
+static inline uint64_t eight_digits(uint32_t number) {
+    uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
+    uint64_t high = (fours * 10486 >> 20) & UINT64_C(0x0000007F0000007F);
+    uint64_t pairs = high | (fours - 100 * high) << 16;
+    high = (pairs * 103 >> 10) & UINT64_C(0x000F000F000F000F);
+    return high | (pairs - 10 * high) << 8;
+}
+
+/* rs_text_digits for a number below 10^8 and a width of at most 8. */
+RS_INLINE unsigned few_digits(uint32_t number, unsigned width, uint8_t *to) {
+    uint64_t digits = eight_digits(number);
+    unsigned zeros = rs_lowest_bit(digits | UINT64_C(1) << 56) / 8;
+    digits += UINT64_C(0x3030303030303030);
+    /* A branch, because a predicted length lets the str be allocated before the digits are known. */
+    if (RS_LIKELY(zeros >= 8 - width)) {
+        rs_store_u64(to, digits >> (64 - 8 * width));
+        return width;
+    }
+    rs_store_u64(to, digits >> 8 * zeros);
+    return 8 - zeros;
+}
+
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-                                "8081828384858687888990919293949596979899";
-    unsigned n = 1, at;
-    uint64_t bound = 10;
-    while (number >= bound && n < RS_FMT_DIGITS_MAX) {
-        n++;
-        bound = n < RS_FMT_DIGITS_MAX ? bound * 10 : bound;
-    }
-    if (n < width) {
-        memset(to, '0', width - n);
-        n = width;
-    }
-    for (at = n; number >= 100; number /= 100) {
-        at -= 2;
-        memcpy(to + at, pairs + number % 100 * 2, 2);
-    }
-    if (number >= 10) memcpy(to + at - 2, pairs + number * 2, 2);
-    else to[at - 1] = (uint8_t)('0' + number);
-    return n;
+    enum { EIGHT = 100000000 };
+    if (RS_LIKELY(number < EIGHT && width <= 8)) return few_digits((uint32_t)number, width, to);
+    uint64_t high = number / EIGHT;
+    unsigned n = width > 8 ? width - 8 : 1;
+    n = high < EIGHT && n <= 8 ? few_digits((uint32_t)high, n, to) : rs_text_digits(high, n, to);
+    return n + few_digits((uint32_t)(number % EIGHT), 8, to + n);
 }
 
 /* Copies the str of an any value with 1-byte units, which must take all `size` bytes. Returns the number of units, or
@@ -312,29 +321,47 @@ RS_INLINE int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t 
     return rs_slice_left(&entry) == root->size_bytes ? short_parts(NULL, root, entry.ptr, out, room, depth) : -1;
 }
 
+/* Copies n bytes with up to 15 more. The source has them, and `to` has RS_TEXT_SLACK. */
+RS_INLINE void copy_loosely(uint8_t *to, const uint8_t *from, size_t n) {
+    uint8_t a[16];
+    for (size_t i = 0; i < n; i += 16) {
+        memcpy(a, from + i, 16);
+        memcpy(to + i, a, 16);
+    }
+}
+
+static int short_const(const rs_node *node, uint8_t *out, size_t room) {
+    if (node->units > room) return -1;
+    copy_loosely(out, node->aux + 2, (size_t)node->units);
+    return (int)node->units;
+}
+
 static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *head, uint8_t *out, size_t room,
                        unsigned depth) {
     uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     size_t at = 0;
     if (head == NULL && rs_decode_take(cursor, node->head_bytes, &head, NULL) != RS_OK) return -1;
-    rs_slice group = rs_slice_of(head, node->group_bytes);
-    for (uint32_t i = 0; i < node->n_children; i++) {
-        const rs_node *child = &node->children[i];
-        uint64_t bits = child->bits == 0 ? 0 : rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+    const uint32_t size = node->group_bytes;
+    const uint64_t all_bits = size < 8 ? rs_load_few_unchecked(head, size) : rs_load_u64(head);
+    const rs_node *child = node->children, *end = child + node->n_children;
+    for (uint16_t *begin = begins; child < end; child++, begin++) {
+        uint64_t bits = child->bit_off + child->bits < 64
+                            ? all_bits >> child->bit_off & ((UINT64_C(1) << child->bits) - 1)
+                            : rs_load_bits_unchecked(head, size, child->bit_off, child->bits);
         const uint8_t *body = child->fixed ? head + child->body_off : NULL;
         int n;
-        begins[i] = (uint16_t)at;
+        *begin = (uint16_t)at;
         switch (child->kind) {
-        case RS_FMT_NODE_CONST: n = short_any(child->aux, child->aux_size_bytes, out + at, room - at); break;
+        case RS_FMT_NODE_CONST: n = short_const(child, out + at, room - at); break;
         case RS_FMT_NODE_SAME: {
-            size_t from = begins[child->count], size = begins[child->count + 1] - from;
-            if (size > room - at) return -1;
-            rs_copy_few(out + at, out + from, size);
-            n = (int)size;
+            size_t from = begins[child->count];
+            n = (int)(begins[child->count + 1] - from);
+            if ((size_t)n > room - at) return -1;
+            copy_loosely(out + at, out + from, (size_t)n);
             break;
         }
         case RS_FMT_NODE_DIGITS:
-            if (room - at < 24) return -1;
+            if (room - at < RS_FMT_DIGITS_MAX) return -1;
             n = (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
             break;
         case RS_FMT_NODE_DICT_CODED: n = short_entry(child, bits, out + at, room - at, depth + 1); break;
@@ -342,7 +369,7 @@ static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *he
         }
         if (n < 0) return -1;
         at += (size_t)n;
-        begins[i + 1] = (uint16_t)at;
+        begin[1] = (uint16_t)at;
     }
     return (int)at;
 }
@@ -354,7 +381,7 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
                       size_t room, unsigned depth) {
     if (node->kind == RS_FMT_NODE_UNION && rs_decode_choose(cursor, &node, &body, &bits, NULL) != RS_OK) return -1;
     switch (node->kind) {
-    case RS_FMT_NODE_CONST: return short_any(node->aux, node->aux_size_bytes, out, room);
+    case RS_FMT_NODE_CONST: return short_const(node, out, room);
     case RS_FMT_NODE_DIGITS:
         if (room < 24) return -1;
         return (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, out);
@@ -369,7 +396,7 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
 }
 
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
-                  uint8_t out[RS_TEXT_INLINE]) {
+                  uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK]) {
     if (node->kind == RS_FMT_NODE_CONCAT && node->fixed) return short_parts(NULL, node, body, out, RS_TEXT_INLINE, 0);
     const uint8_t *begin = cursor->in.ptr;
     int n = short_text(cursor, node, body, bits, out, RS_TEXT_INLINE, 0);

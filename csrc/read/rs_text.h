@@ -3,7 +3,7 @@
 
 #include "read/rs_decode.h"
 
-enum { RS_TEXT_INLINE = 1024 };
+enum { RS_TEXT_INLINE = 1024, RS_TEXT_SLACK = 32 /* bytes after a short text that may be overwritten */ };
 
 /* A text in the reader's memory. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not be
  * moved in between. One thread at a time may use it. */
@@ -40,7 +40,7 @@ RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_no
  * such as concats within concats of a concat, returns -1 and does not move the cursor: rs_text_take gives the text or
  * the error. Counts nothing against the budget. */
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
-                  uint8_t out[RS_TEXT_INLINE]);
+                  uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK]);
 
 /* Writes a number of up to 20 digits, padded with zeros to `width`, and returns its length. `to` has room for 24. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);

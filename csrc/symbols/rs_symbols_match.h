@@ -84,7 +84,7 @@ static inline uint32_t rs_matcher_find_longer(const rs_matcher *self, const uint
     uint32_t lengths = self->longer[hash >> (64 - RS_MATCH_LONGER_BITS)], n = 0;
     if (limit < 16) lengths &= limit <= 8 ? 0 : (1u << (limit - 8)) - 1;
     while (lengths != 0 && n < most) {
-        const unsigned bytes = 8 + rs_packed_ints_width(lengths);
+        const unsigned bytes = 8 + rs_bit_width(lengths);
         const uint64_t rest = rs_match_rest(p, bytes);
         uint32_t slot = (uint32_t)(rs_match_hash(hash ^ rest) >> (64 - self->bits));
         lengths ^= 1u << (bytes - 9);
@@ -119,7 +119,7 @@ static inline uint32_t rs_matcher_find_some(const rs_matcher *self, const uint8_
     }
     if (limit < 8) lengths &= (1u << (limit - 1)) - 1;
     for (;;) {
-        const unsigned bytes = 1 + rs_packed_ints_width(lengths);
+        const unsigned bytes = 1 + rs_bit_width(lengths);
         const uint32_t match = rs_matcher_at(self, rs_match_key(word, bytes), bytes);
         if (match != 0) out[n++] = match;
         if (n == most || lengths == 0) return n;

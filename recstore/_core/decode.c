@@ -73,11 +73,11 @@ static APART PyObject *long_text_value(decode_state *self, const rs_node *node, 
 
 /* Makes a str that the core assembles from digits or parts. Most are short. */
 static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
-    uint8_t units[RS_TEXT_INLINE];
+    uint8_t units[RS_TEXT_INLINE + RS_TEXT_SLACK];
     int n = rs_text_short(&self->cursor, node, body, bits, units);
     if (RS_UNLIKELY(n < 0)) return long_text_value(self, node, body, bits);
     TRY(rs_decode_spend_bytes(&self->cursor, (uint64_t)n, &self->err));
-    return latin1_str(units, (uint64_t)n);
+    return assembled_str(node, units, (uint64_t)n);
 }
 
 /* Makes the str of a symbols node. A short str is decoded on the stack, without measuring it first. */
@@ -96,7 +96,7 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     TRY(rs_symbols_decode(node->symbols, rs_slice_of(codes, (size_t)n), units, sizeof units, &size, &self->err));
     n = size >> (unit_bytes - 1);
     TRY(rs_decode_spend_bytes(&self->cursor, n, &self->err));
-    return decode_str(units, n, unit_bytes);
+    return unit_bytes == 1 ? assembled_str(node, units, n) : wide_str(units, n, unit_bytes);
 }
 
 /* ---- any values ---- */

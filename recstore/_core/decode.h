@@ -35,6 +35,7 @@ enum { DECODE_PAIRS = 256 };
  * - for a struct `(keys, template)`, a tuple of the keys and a dict with these keys to copy;
  * - for a const its value, or NULL when each record gets a new one or, for an ext value, before its first use;
  * - for an ndarray its dtype;
+ * - for text that is assembled NULL, or any pointer once a str was not ASCII;
  * - for an ext the function that makes the value, NULL before its first use or when it may not be kept.
  * rs_table.slot of a value table is NULL or an array of the decoded entries that this process keeps
  * (codec_keep_entry); an entry that is not kept is NULL. */

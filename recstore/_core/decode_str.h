@@ -107,6 +107,29 @@ HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
     return s;
 }
 
+/* Makes a str of n units that were just written to private memory. Loading them waits for their stores, so guesses that
+ * the str is ASCII, allocates it and then copies. A wrong guess is remembered in the slot of the node. */
+HOT PyObject *assembled_str(const rs_node *node, const uint8_t *units, uint64_t n) {
+    uint8_t *data;
+    uint64_t bits;
+    if (RS_UNLIKELY(n <= 1 || pointer_at(&node->slot) != NULL)) return latin1_str(units, n);
+    PyObject *s = new_str(n, true, &data);
+    if (RS_UNLIKELY(s == NULL)) return NULL;
+    if (n >= 16) {
+        bits = copy_bits(data, units, (size_t)n);
+    } else if (n >= 8) {
+        uint64_t a = rs_load_u64(units), b = rs_load_u64(units + n - 8);
+        rs_store_u64(data, a), rs_store_u64(data + n - 8, b);
+        bits = a | b;
+    } else {
+        bits = rs_load_few_unchecked(units, n);
+        store_few(data, bits, n);
+    }
+    if (RS_LIKELY((bits & ABOVE_ASCII) == 0)) return s;
+    put_pointer((void **)&((rs_node *)node)->slot, (void *)node);
+    return str_again(s, units, n, 1);
+}
+
 /* Copies n units of 2 or 4 bytes and returns the result of rs_decode_widest_unchecked for the copy. */
 HOT uint32_t copy_widest(uint8_t *to, const uint8_t *from, uint64_t n, unsigned unit_bytes) {
     size_t size = (size_t)(n * unit_bytes);

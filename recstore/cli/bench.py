@@ -47,6 +47,7 @@ def _measure(trials: Trials, pool: str, form: str, options: argparse.Namespace) 
         if options.workers and container not in results["skipped"]
     ]
     about = {"file": options.file, "source": read["source"], "records": read["count"], "cut": cut}
+    about["records_nbytes"] = read["size"]
     return {**about, **results, "workers": rows}
 
 
@@ -55,6 +56,7 @@ def _report(results: dict[str, Any]) -> str:
     notes = [
         f"ns per record. random: over all; hot: among {timing.HOT:,}; batch: {timing.BATCH} random records per call.",
         f"{timing.FLOOR}: creates the same objects without decoding; {timing.DECODE}: its decoder without a lookup.",
+        "build: also in MB of marshalled records a second. Parquet: pyarrow's from_pylist and write_table with zstd.",
         "Compare within this table, not between runs.",
         *(f"left out: {name}: {reason}" for name, reason in results["skipped"].items()),
     ]
@@ -75,11 +77,14 @@ def _reads_table(results: dict[str, Any]) -> str:
     reads: dict[str, dict[str, Any]] = {}
     for row in results["reads"]:
         reads.setdefault(row["rival"], {})[row["reads"]] = row
-    lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in timing.KINDS), "torch+pickle / it", "build")]
+    lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in timing.KINDS), "torch+pickle / it", "build", "MB/s")]
     for name in sorted({*sizes, *reads}, key=lambda rival: sizes.get(rival, {}).get("bytes_per_record", float("inf"))):
         size, times = sizes.get(name), reads.get(name, {})
         gain = times.get("random", {}).get("times_torch_pickle")
         cells = (f"{times[kind]['median_ns']:,.0f}" if kind in times else "" for kind in timing.KINDS)
-        each, build = (f"{size['bytes_per_record']:,.1f}", f"{size['build_s']:.2f} s") if size else ("", "")
-        lines.append((name, each, *cells, f"{gain:.2f}" if gain else "", build))
+        each = build = speed = ""
+        if size:
+            each, build = f"{size['bytes_per_record']:,.1f}", f"{size['build_s']:.2f} s"
+            speed = f"{results['records_nbytes'] / size['build_s'] / 1e6:,.0f}"
+        lines.append((name, each, *cells, f"{gain:.2f}" if gain else "", build, speed))
     return table(lines, "<" + ">" * (len(lines[0]) - 1))

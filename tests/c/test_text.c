@@ -15,7 +15,7 @@ static rs_error err;
 static void check_short(rs_cursor cursor, const rs_place *place, rs_status status, const rs_text *text,
                         const uint8_t *after) {
     const uint8_t *before = cursor.in.ptr;
-    uint8_t units[RS_TEXT_INLINE];
+    uint8_t units[RS_TEXT_INLINE + RS_TEXT_SLACK];
     int n = rs_text_short(&cursor, place->node, place->body, place->bits, units);
     if (n < 0) {
         CHECK(cursor.in.ptr == before);
@@ -370,7 +370,8 @@ TEST(test_entries) {
 
 /* Takes the short text of a concat that repeats one entry, which is coded in symbols with units of 1 or 2 bytes.
  * Returns its length, or -1 as rs_text_short does. rs_text_take must return `code` for the same text. */
-static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code, uint8_t out[RS_TEXT_INLINE]) {
+static int take_short(uint8_t unit, const void *codes, size_t size, rs_status code,
+                      uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK]) {
     static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)},
                            coded[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
     static const uint32_t tables[] = {0, 1};
@@ -395,7 +396,7 @@ static int take_short(uint8_t unit, const void *codes, size_t size, rs_status co
 
 TEST(test_short_symbols) {
     static const uint8_t zeros[300] = {0}; /* the codes of 300 times "the " */
-    uint8_t out[RS_TEXT_INLINE];
+    uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK];
     CHECK(take_short(1, "\0\1!\2", 4, RS_OK, out) == 12 && memcmp(out, "the !athe !a", 12) == 0);
     CHECK(take_short(1, "", 0, RS_OK, out) == 0);
     CHECK(take_short(1, zeros, 100, RS_OK, out) == 800);

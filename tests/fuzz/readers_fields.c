@@ -10,7 +10,7 @@ enum { BATCH = 96 };
  * the slow way must agree or exceed a limit. */
 static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     rs_cursor fast = *cursor, slow = *cursor;
-    uint8_t out[RS_TEXT_INLINE];
+    uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK];
     rs_text text;
     rs_status status;
     int n;
