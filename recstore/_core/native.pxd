@@ -3,6 +3,7 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._core.c cimport *
+from recstore._core.c_lines cimport *
 from recstore._core.c_samplers cimport *
 from recstore._core.python cimport *
 

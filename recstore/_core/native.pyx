@@ -17,6 +17,7 @@ from posix.unistd cimport close as close_descriptor, pread
 from posix.unistd cimport getpid  # not os.getpid, because destructors call it at interpreter exit
 
 from recstore._core.c cimport *
+from recstore._core.c_lines cimport *
 from recstore._core.c_samplers cimport *
 from recstore._core.python cimport *
 
