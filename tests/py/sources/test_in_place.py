@@ -239,14 +239,6 @@ def test_a_file_that_grows(lines):
     assert in_place_of(recstore.read_jsonl, path) == [123, 4]
 
 
-def test_a_file_with_another_time(lines):
-    """After a touch, or as a copy, with the same end."""
-    path = lines(range(10))
-    x = recstore.read_jsonl(path, in_place=True)
-    os.utime(path, ns=(0, 0))
-    assert x.to_list() == list(range(10))
-
-
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_file_that_is_cut(lines, is_open):
     path = lines(range(10))
