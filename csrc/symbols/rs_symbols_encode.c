@@ -95,8 +95,8 @@ static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t 
     return p;
 }
 
-/* Codes a string. A match reads 16 bytes, so the last few bytes are first copied to a longer buffer; 16 at once, because
- * a copy of any size has branches. */
+/* Codes a string. A match reads 16 bytes, so the last few bytes are first copied to a longer buffer: 16 at once,
+ * because a copy of any size has branches. */
 static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                     unsigned unit_bytes) {
     uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
