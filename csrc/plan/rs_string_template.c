@@ -246,13 +246,16 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
     const uint64_t n = self->a->n, scale = n / self->n_fits;
     if (c->constant || c->same != NO_LEAF) return 0;
     uint64_t bits = 8 * (c->units * scale * (self->unit_bytes == 1 ? 45 : 68) / 100 + n), other = UINT64_MAX;
+    bool text = false;
     if ((c->digits & DECIMAL) != 0) other = n * rs_bit_width(c->max - c->min);
-    else if (c->digits != 0 && c->shortest == c->longest) other = n * 8 * ((c->longest + 1) / 2);
+    /* Symbols take more for hexadecimal digits than for usual text. */
+    if (c->digits != 0 && c->shortest == c->longest) bits = n * 8 * ((c->longest + 1) / 2);
+    else if (bits < other) text = true;
     if (c->collects && c->distinct != NULL) {
         uint64_t words = bits_of_entries(c, self->n_fits, n);
         if (words < other) other = words;
     }
-    if (bits < other) *is_text = true;
+    *is_text = *is_text || (text && bits < other);
     return bits < other ? bits : other;
 }
 

@@ -95,15 +95,20 @@ static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t 
     return p;
 }
 
-/* Codes a string. A match reads 16 bytes, so the last few bytes are first copied to a longer buffer. */
+/* Codes a string. A match reads 16 bytes, so the last few bytes are first copied to a longer buffer: 16 at once,
+ * because a copy of any size has branches. */
 static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                     unsigned unit_bytes) {
     uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
-    const uint8_t *from = tail;
     uint64_t left = n_units * unit_bytes;
-    p = encode_run(self, &units, &left, 16, p, unit_bytes);
-    if (left == 0) return p;
-    memcpy(tail, units, (size_t)left);
+    const uint8_t *end = units + left, *from = tail;
+    if (left < 16) {
+        memcpy(tail, units, (size_t)left);
+    } else {
+        memcpy(tail, end - 16, 16);
+        p = encode_run(self, &units, &left, 16, p, unit_bytes);
+        from = tail + 16 - left;
+    }
     return encode_run(self, &from, &left, 1, p, unit_bytes);
 }
 

@@ -18,7 +18,7 @@ enum {
     RS_MATCH_FILTER_BITS = 15,
     RS_MATCH_LONGER_BITS = 12,
     RS_MATCH_ALL = 15,   /* the most symbols at the beginning of one text: one of each length */
-    RS_MATCH_PROBES = 64 /* the most slots for a hash; a symbol without a free one is not found, to bound the time */
+    RS_MATCH_PROBES = 16 /* the most slots for a hash; a symbol without a free one is not found, to bound the time */
 };
 
 /* A symbol in the hash table. A match of 0 means an empty slot. */

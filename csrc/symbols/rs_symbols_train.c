@@ -15,7 +15,7 @@ enum {
     SAMPLE_BYTES = 1 << 20,       /* the most bytes of a sample */
     SAMPLE_BYTES_LEAST = 1 << 17, /* the fewest bytes of a sample, if there are enough */
     SAMPLE_PART_SMALL = 4,        /* within these limits, 1/4 of all bytes for a small table */
-    SAMPLE_PART = 16,             /* 1/16 of all bytes for other tables */
+    SAMPLE_PART = 8,              /* 1/8 of all bytes for other tables */
     EXCERPT_BYTES = 4096,         /* of a string at a time, so that a long string is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
@@ -23,7 +23,7 @@ enum {
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 2,
     PAIR_TAG_BITS = 16 - PAIR_COUNT_BITS,
-    PAIR_THRESHOLD = 2,     /* the occurrences after which a pair becomes a symbol */
+    PAIR_THRESHOLD = 3,     /* the occurrences after which a pair becomes a symbol */
     SHORT_CODES = 250,      /* about the number of short codes of a table */
     COUNTED_USES = 4096,    /* more uses always give a short code */
     ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
@@ -230,15 +230,17 @@ static uint32_t short_uses(const trainer *self) {
 }
 
 /* Returns whether a symbol saves at least as many bytes as it takes. Without it, its two parts replace it; or, for a
- * symbol of one unit, the escape and the unit. A symbol of at least `least` uses has a short code. */
+ * symbol of one unit, the escape and the unit. A symbol of at least `least` uses has a short code. Each use counts as
+ * at least a quarter of a byte, because one code is read faster than two. */
 static bool is_worthwhile(const trainer *self, uint32_t number, uint32_t least) {
     const double scale = (double)self->n_all / (double)self->n_sampled;
     const parts *of = &self->parts[number];
     unsigned n = self->n_units[number];
-    int each = (int)self->unit_bytes;
+    double each = self->unit_bytes;
     if (n > 1) {
-        each = 2 + (self->counts[number] >= least) - (self->counts[of->left] >= least);
-        each -= of->right == NO_PART || self->counts[of->right] >= least;
+        int bytes = 2 + (self->counts[number] >= least) - (self->counts[of->left] >= least);
+        bytes -= of->right == NO_PART || self->counts[of->right] >= least;
+        each = bytes > 0 ? bytes : 0.25;
     }
     double saved = scale * self->counts[number] * each;
     double taken = (double)RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
