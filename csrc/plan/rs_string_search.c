@@ -383,7 +383,7 @@ static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
         if (!alike && depth > 0 && !(kind == RS_LEAF_ALPHABET && is_even(self, &best))) {
             uint8_t first = common_sign(self, d, c, false);
             uint8_t last = common_sign(self, d, c, true);
-            uint8_t prefix = end_of_prefix(self, d, c);
+            uint8_t prefix = kind == RS_LEAF_ALPHABET ? end_of_prefix(self, d, c) : 0;
             if (prefix != 0 && prefix != first) try_division(self, RS_CUT_FIRST, prefix, c, depth, d, &best);
             if (last != 0) try_division(self, RS_CUT_LAST, last, c, depth, d, &best);
             if (first != 0) try_division(self, RS_CUT_FIRST, first, c, depth, d, &best);
