@@ -53,6 +53,7 @@ static rs_status prepare(rs_arrow_program *program, rs_arrow_op *op, rs_error *e
             break;
         case RS_FMT_NODE_DIGITS:
         case RS_FMT_NODE_HEX:
+        case RS_FMT_NODE_ALPHABET:
         case RS_FMT_NODE_SAME: break;
         default: fits = false;
         }
@@ -108,13 +109,12 @@ static inline rs_status put_entry(target *self, rs_entries *entries, const rs_ar
     return *taken ? put_utf8(self, entries->text.data + entry->bits, entry->size_bytes, err) : RS_OK;
 }
 
-static rs_status put_hex(target *self, const rs_node *node, const uint8_t *body, rs_error *err) {
-    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    RS_TRY(reserve(self, node->count, err));
-    for (uint32_t i = 0; i < node->count; i++) {
-        self->to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
-    }
-    self->to += node->count;
+/* Appends the text of a fixed alphabet or hex node. */
+static rs_status put_letters(target *self, const rs_node *node, const uint8_t *body, rs_error *err) {
+    const uint64_t length = rs_alphabet_length(node, node->count);
+    RS_TRY(reserve(self, (size_t)length, err));
+    rs_alphabet_put_unchecked(node, body, node->count, self->to);
+    self->to += length;
     return RS_OK;
 }
 
@@ -154,7 +154,8 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
             self->to += rs_text_digits((uint64_t)rs_decode_int_unchecked(node, head + node->body_off, bits),
                                        node->count, self->to);
             break;
-        case RS_FMT_NODE_HEX: RS_TRY(put_hex(self, node, head + node->body_off, err)); break;
+        case RS_FMT_NODE_HEX:
+        case RS_FMT_NODE_ALPHABET: RS_TRY(put_letters(self, node, head + node->body_off, err)); break;
         default: RS_TRY(put_again(self, begin, ends[node->count], ends[node->count + 1] - ends[node->count], err));
         }
         ends[i + 1] = (size_t)(self->to - self->out->data) - begin;

@@ -23,7 +23,8 @@ bool rs_arrow_infer_leaf(rs_arrow_field *field, const rs_node *node) {
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX: rs_arrow_add_kind(field, RS_ARROW_SEEN_TEXT); return true;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: rs_arrow_add_kind(field, RS_ARROW_SEEN_TEXT); return true;
     case RS_FMT_NODE_BYTES: rs_arrow_add_kind(field, RS_ARROW_SEEN_BYTES); return true;
     default: return false;
     }

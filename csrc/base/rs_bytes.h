@@ -39,6 +39,12 @@ static inline double rs_load_f64(const uint8_t *p) {
     memcpy(&v, p, 8);
     return v;
 }
+/* Returns the bytes of a word in reverse order. Compilers make one instruction of it. */
+static inline uint64_t rs_swap_u64(uint64_t v) {
+    v = (v & UINT64_C(0x00FF00FF00FF00FF)) << 8 | (v >> 8 & UINT64_C(0x00FF00FF00FF00FF));
+    v = (v & UINT64_C(0x0000FFFF0000FFFF)) << 16 | (v >> 16 & UINT64_C(0x0000FFFF0000FFFF));
+    return v << 32 | v >> 32;
+}
 static inline void rs_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void rs_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void rs_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }

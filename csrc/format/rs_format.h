@@ -24,9 +24,10 @@ enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 #define RS_FMT_FEATURE_ENDS UINT64_C(2048)
 #define RS_FMT_FEATURE_NARROW UINT64_C(4096)
 #define RS_FMT_FEATURE_LINE UINT64_C(8192)
+#define RS_FMT_FEATURE_ALPHABET UINT64_C(32768)
 #define RS_FMT_FEATURES_LATE (RS_FMT_FEATURE_FRONT | RS_FMT_FEATURE_ENDS | RS_FMT_FEATURE_NARROW)
 #define RS_FMT_FEATURES_MORE (RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ALONE | RS_FMT_FEATURES_LATE)
-#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURE_LINE)
+#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURE_LINE | RS_FMT_FEATURE_ALPHABET)
 
 /* Header fields. */
 enum {
@@ -123,10 +124,11 @@ enum {
     RS_FMT_N_AUX_SIZE = 16,
     RS_FMT_N_COUNT = 20
 };
-/* FIXED: for list and numbers (fixed count) and for ndarray (fixed shape). REST: for str, bytes and symbols. */
+/* FIXED: for list, numbers and alphabet (fixed count) and for ndarray (fixed shape). REST: for str, bytes, symbols and
+ * alphabet. */
 enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
 /* X(NAME, number, "name", flag, count, param, children, aux, tail, part, feature) for each kind of node:
- *   flag      the flag that it may have
+ *   flag      the flag that it may have; EITHER of the two
  *   count     whether its count is used: NONE, IF_FIXED (with the flag FIXED), ALWAYS
  *   param     the maximum
  *   children  the minimal and maximal number
@@ -159,6 +161,7 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
     X(SAME,       21, "same",       NONE,  ALWAYS,   0,   0, 0,    0, 0,    NONE, SOMETIMES, TEXT)     \
     X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL) \
+    X(ALPHABET,   24, "alphabet",   EITHER, IF_FIXED, 3,  0, 0,    2, 64,   NONE, YES,       ALPHABET) \
     X(RISING,     26, "rising",     NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
     X(RUNS,       27, "runs",       NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
     X(EXCEPTIONS, 28, "exceptions", NONE,  NONE,     0,   2, 2,    0, 0,    FIRST, NONE,     PLACED)   \
@@ -188,7 +191,10 @@ enum {
     RS_FMT_STRIDE_MAX = 16
 };
 /* Text nodes. */
-enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535 };
+enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535, RS_FMT_ALPHABET_MAX = 65535 };
+/* The params of an alphabet node, and the shape of the text of a UUID. */
+enum { RS_FMT_ALPHABET_ALL = 0, RS_FMT_ALPHABET_BYTES = 1, RS_FMT_ALPHABET_PADDED = 2, RS_FMT_ALPHABET_UUID = 3 };
+enum { RS_FMT_UUID_DIGITS = 32, RS_FMT_UUID_TEXT = 36 };
 /* Places. */
 enum {
     RS_FMT_PLACED_HEAD_SIZE = 8, /* before the marks of runs and exceptions */

@@ -18,9 +18,16 @@ static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
     return rs_any_skip(aux, 0, &budget, err);
 }
 
+/* Returns the flags that an alphabet node may have, besides those that exclude one another. */
+static unsigned alphabet_flags(const rs_node *node) {
+    const bool rest = node->param == RS_FMT_ALPHABET_BYTES || node->param == RS_FMT_ALPHABET_PADDED;
+    return rest && (node->flags & RS_FMT_FLAG_FIXED) == 0 ? RS_FMT_FLAG_REST | RS_FMT_FLAG_FIXED : RS_FMT_FLAG_FIXED;
+}
+
 /* Returns the flags that a node may have. */
 static unsigned flags_of(const rs_node *n) {
     if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* its length includes the width of the units */
+    if (n->kind == RS_FMT_NODE_ALPHABET) return alphabet_flags(n);
     return rs_node_kind_of(n->kind)->flag;
 }
 
@@ -32,6 +39,18 @@ static bool has_count(const rs_node *n) {
     }
 }
 
+/* Checks count and aux of an alphabet node whose aux has 2 to 64 bytes. Returns NULL or the fault. */
+static const char *check_alphabet(const rs_node *node) {
+    const bool fixed = (node->flags & RS_FMT_FLAG_FIXED) != 0;
+    if ((node->aux_size_bytes & (node->aux_size_bytes - 1)) != 0) return "its alphabet is not a power of two";
+    for (uint32_t i = 0; i < node->aux_size_bytes; i++) {
+        if (node->aux[i] >= 0x80) return "its alphabet is not ASCII";
+    }
+    if (fixed && (node->count == 0 || node->count > RS_FMT_ALPHABET_MAX)) return "its count is 0 or too large";
+    if (node->param != RS_FMT_ALPHABET_UUID) return NULL;
+    return node->aux_size_bytes == 16 && node->count == RS_FMT_UUID_DIGITS ? NULL : "a UUID has 32 digits of 16";
+}
+
 /* Checks the rules of param, count and aux that are not in the table of node kinds. Returns NULL or the fault. */
 static const char *check_own_rules(const rs_node *n) {
     switch (n->kind) {
@@ -41,6 +60,7 @@ static const char *check_own_rules(const rs_node *n) {
         return n->param < 32 && n->count > UINT32_C(1) << n->param ? "its count is too large for its width" : NULL;
     case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "its count is too large" : NULL;
     case RS_FMT_NODE_HEX: return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "its count is 0 or too large" : NULL;
+    case RS_FMT_NODE_ALPHABET: return check_alphabet(n);
     default: return NULL;
     }
 }
@@ -66,6 +86,19 @@ double rs_schema_divisor(unsigned scale) {
                                                         1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                                         1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
+}
+
+/* Sets the characters and sizes of an alphabet or hex node. */
+static void compile_alphabet(rs_node *node) {
+    static const char *const hex[] = {"0123456789abcdef", "0123456789ABCDEF"};
+    const bool is_hex = node->kind == RS_FMT_NODE_HEX;
+    node->letters = is_hex ? (const uint8_t *)hex[node->param] : node->aux;
+    node->letter_form = is_hex ? RS_FMT_ALPHABET_ALL : node->param;
+    for (node->letter_bits = is_hex ? 4 : 1; !is_hex && 1u << node->letter_bits < node->aux_size_bytes;) {
+        node->letter_bits++;
+    }
+    node->fixed = is_hex || (node->flags & RS_FMT_FLAG_FIXED) != 0;
+    if (node->fixed) node->size_bytes = rs_alphabet_bytes(node->letter_bits, node->letter_form, node->count);
 }
 
 /* Sets bits or size_bytes of a node with an integer of param bits. */
@@ -272,9 +305,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         n->bits = n->param;
         break;
     case RS_FMT_NODE_HEX:
-        n->fixed = true;
-        n->size_bytes = ((uint64_t)n->count + 1) / 2;
-        break;
+    case RS_FMT_NODE_ALPHABET: compile_alphabet(n); break;
     case RS_FMT_NODE_SAME: n->fixed = true; break;
     case RS_FMT_NODE_OPTIONAL: RS_TRY(compile_optional(n, offset, err)); break;
     case RS_FMT_NODE_RISING:

@@ -28,6 +28,7 @@ typedef struct rs_node {
         uint64_t base;   /* int, decimal, numbers, digits */
         uint64_t units;  /* const: the units of a str of at most 127 units of 1 byte, behind 2 bytes; else UINT64_MAX */
         uint64_t placed; /* rising, runs, exceptions: its number among the placed nodes */
+        const uint8_t *letters; /* alphabet, hex: the 2^letter_bits characters */
     };
     uint64_t size_bytes; /* bytes of the body, when fixed */
     const uint8_t *aux;  /* RS_AUX_SLACK bytes of the tree's memory follow */
@@ -42,6 +43,7 @@ typedef struct rs_node {
     uint8_t correction;                    /* decimal: number of correction bits */
     uint8_t number_kind;                   /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
     uint8_t stride, head_width, max_width; /* numbers */
+    uint8_t letter_bits, letter_form;      /* alphabet, hex: bits of a character; RS_FMT_ALPHABET_* */
     uint64_t data_bytes;                   /* ndarray with FIXED, or scalar: bytes of the data */
     union {
         double divisor;        /* decimal, numbers: 10^scale */
@@ -80,6 +82,11 @@ RS_NODISCARD rs_status rs_node_array_bytes(const rs_node *node, rs_slice *in, ui
 uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */
 void rs_tree_clear(rs_tree *self);
+
+/* Returns the bytes of n characters, at most UINT64_MAX / 8. `form` is RS_FMT_ALPHABET_*. */
+static inline uint64_t rs_alphabet_bytes(unsigned bits, unsigned form, uint64_t n) {
+    return (n * bits + (form == RS_FMT_ALPHABET_BYTES || form == RS_FMT_ALPHABET_PADDED ? 0 : 7)) / 8;
+}
 
 /* Returns whether the aux of a node is a list of table numbers, u32 each. */
 static inline bool rs_node_names_tables(const rs_node *node) {

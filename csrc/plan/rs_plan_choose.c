@@ -102,13 +102,26 @@ static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_temp
     return RS_OK;
 }
 
+/* Plans a node for texts of an alphabet. */
+static rs_status plan_alphabet(chooser *self, const rs_alphabet *alphabet, candidate *out) {
+    if (alphabet->kind == RS_FMT_NODE_HEX) {
+        RS_TRY(leaf(self, RS_FMT_NODE_HEX, alphabet->letters[15] == 'F', NULL, 0, out));
+    } else {
+        RS_TRY(leaf(self, RS_FMT_NODE_ALPHABET, alphabet->form, alphabet->letters, (size_t)1 << alphabet->bits, out));
+        if (alphabet->count != 0) out->plan->flags = RS_FMT_FLAG_FIXED;
+    }
+    out->plan->count = alphabet->count;
+    out->plan->link = (void *)(uintptr_t)alphabet;
+    return RS_OK;
+}
+
 /* Returns the kind of node that stores a part of a string template. */
 static unsigned kind_of_part(const rs_template_part *part) {
     switch (part->kind) {
     case RS_PART_CONST: return RS_FMT_NODE_CONST;
     case RS_PART_SAME: return RS_FMT_NODE_SAME;
     case RS_PART_DIGITS: return RS_FMT_NODE_DIGITS;
-    case RS_PART_HEX: return RS_FMT_NODE_HEX;
+    case RS_PART_ALPHABET: return part->alphabet->kind;
     case RS_PART_DICT_CODED: return RS_FMT_NODE_DICT_CODED;
     default: return RS_FMT_NODE_STR;
     }
@@ -144,10 +157,7 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
         best.plan->count = part->of;
         break;
     case RS_PART_DIGITS: RS_TRY(plan_digits(self, part, &best)); break;
-    case RS_PART_HEX:
-        RS_TRY(leaf(self, RS_FMT_NODE_HEX, part->upper, NULL, 0, &best));
-        best.plan->count = part->count;
-        break;
+    case RS_PART_ALPHABET: RS_TRY(plan_alphabet(self, part->alphabet, &best)); break;
     case RS_PART_DICT_CODED: {
         rs_values values = {part->base, part->distinct->spans, part->distinct->n};
         RS_TRY(rs_plan_try_dict_coded(self, &values, template->n_fits, position_id, 8.0, &best));
@@ -160,6 +170,7 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
 }
 
 static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_template *template, rs_plan **out) {
+    if (template->cut == NULL) return plan_part(self, a, template, 0, a->position_id, out);
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
     const rs_alternative *weighed = self->weighed;
     if (d == NULL) return rs_no_memory(self->err);
@@ -204,7 +215,8 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     if (template != NULL && (template->n_fits == a->n || may_divide(self))) {
         uint64_t left = a->n - template->n_fits;
         bool guessed = out->plan->kind == RS_FMT_NODE_SYMBOLS && self->stats->choices->level != RS_LEVEL_SMALL;
-        if (guessed && template->plain > out->bits) out->bits = template->plain; /* `plain` considers the digits */
+        /* `plain` considers the digits, and the characters that are drawn at random. */
+        if ((guessed || template->cut == NULL) && template->plain > out->bits) out->bits = template->plain;
         uint64_t bits =
             template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
@@ -214,6 +226,7 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
             if (left > 0) {
                 *rest = *out;
                 rest->plan->n = left;
+                if (template->cut == NULL) rest->plan->without = template->at[0].alphabet;
                 rest->bits = left * (out->bits / a->n + 1);
             }
             out->bits = template->bits;

@@ -67,6 +67,7 @@ bool rs_plan_may_be_fixed(const rs_plan *d) {
     case RS_FMT_NODE_OPTIONAL: return without_body(d->children[0]);
     case RS_FMT_NODE_EXCEPTIONS: return rs_plan_may_be_fixed(d->children[0]);
     case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_ALPHABET:
     case RS_FMT_NODE_NDARRAY:
         if ((d->flags & RS_FMT_FLAG_FIXED) == 0) return false;
         break;
@@ -80,6 +81,7 @@ bool rs_plan_may_be_fixed(const rs_plan *d) {
 
 static bool is_text(const rs_plan *d) {
     if (d->kind == RS_FMT_NODE_OPTIONAL || d->kind == RS_FMT_NODE_EXCEPTIONS) d = d->children[0];
+    if (d->kind == RS_FMT_NODE_ALPHABET) return d->param != RS_FMT_ALPHABET_ALL && (d->flags & RS_FMT_FLAG_FIXED) == 0;
     return d->kind == RS_FMT_NODE_STR || d->kind == RS_FMT_NODE_BYTES || d->kind == RS_FMT_NODE_SYMBOLS;
 }
 

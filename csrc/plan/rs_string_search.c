@@ -2,6 +2,7 @@
  * nearly all of them have in one order, and then each field further while that saves bits. */
 #include "plan/rs_string_search.h"
 
+#include "format/rs_alphabet.h"
 #include "format/rs_packed_ints.h"
 
 enum {
@@ -10,7 +11,6 @@ enum {
     MISFITS = 6,          /* at most 1/6 of the strings do not fit */
     DEPTH = 2,            /* how often a field is divided, besides the cut into runs */
     EVALUATIONS = 400,    /* columns measured before dividing stops, to bound the time */
-    MIN_HEX = 4,          /* the fewest hexadecimal digits */
     TABLE_BITS = 1600,    /* of a table of texts besides its entries */
     SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
     LONG_ENTRY = 12,      /* entries of more units are coded with symbols */
@@ -28,7 +28,8 @@ typedef struct draft {
     rs_leaf_guess leaves[RS_CUT_LEAVES];
     uint64_t hashes[RS_CUT_LEAVES]; /* for each leaf, of all its texts in order */
     uint32_t n_steps, n_leaves, n_fits;
-    uint64_t bits; /* of the strings that fit */
+    uint64_t bits;   /* of the strings that fit */
+    uint64_t excess; /* bits that alphabets need beyond the estimate for text, which is too low for their texts */
     bool fits[RS_SAMPLE_STRINGS];
     bool failed; /* too many steps, leaves or misfits */
 } draft;
@@ -39,6 +40,8 @@ typedef struct search {
     uint32_t evaluations;
     uint8_t signs[RS_SAMPLE_STRINGS][SIGNS];
     uint8_t n_signs[RS_SAMPLE_STRINGS];
+    rs_alphabet alphabets[RS_CUT_ALPHABETS];
+    uint32_t n_alphabets;
 } search;
 
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes) {
@@ -47,8 +50,10 @@ uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit
     return bytes >= SYMBOLS_BYTES && coded < plain ? coded : plain;
 }
 
-bool rs_leaf_fits(unsigned strict, rs_slice s) {
+bool rs_leaf_fits(unsigned strict, const rs_alphabet *alphabet, rs_slice s) {
     size_t size = rs_slice_left(&s);
+    uint64_t n;
+    if (alphabet != NULL) return rs_alphabet_fits(alphabet, s, &n);
     if (strict == 0) return true;
     if (strict == RS_STRICT_PLAIN && (size == 0 || size > RS_STRICT_DIGITS || (*s.ptr == '0' && size > 1)))
         return false;
@@ -70,7 +75,7 @@ static uint64_t hash_of(rs_slice s) {
 typedef struct column_stats {
     uint32_t n, n_numbers;                   /* texts, and how many are numbers without leading zeros */
     uint32_t n_digits[RS_STRICT_DIGITS + 1]; /* [i]: how many are numbers of i digits */
-    bool constant, decimal, lower, upper, wide;
+    bool constant, decimal, wide;
     size_t shortest, longest;
     uint64_t min, max, units, digits, hash; /* digits: how many of the units are digits */
     uint32_t distinct, once, twice;         /* distinct texts; texts that occur once, and twice */
@@ -87,18 +92,6 @@ static uint64_t count_digits(rs_slice s) {
     }
     for (; s.ptr != s.end; s.ptr++) n -= (uint8_t)(*s.ptr - '0') >= 10;
     return n;
-}
-
-/* Clears `lower` and `upper` unless the text consists of hexadecimal digits of that case. */
-static void add_hex(column_stats *f, rs_slice s) {
-    bool lower = s.ptr != s.end, upper = lower;
-    for (; s.ptr != s.end && (lower || upper); s.ptr++) {
-        bool digit = (uint8_t)(*s.ptr - '0') < 10;
-        lower = lower && (digit || (uint8_t)(*s.ptr - 'a') < 6);
-        upper = upper && (digit || (uint8_t)(*s.ptr - 'A') < 6);
-    }
-    f->lower = f->lower && lower;
-    f->upper = f->upper && upper;
 }
 
 static void add_number(column_stats *f, rs_slice s) {
@@ -118,7 +111,6 @@ static void add_text(column_stats *f, rs_slice s, bool two_bytes) {
     bool decimal = size > 0 && size <= RS_STRICT_DIGITS && digits == size;
     f->digits += digits;
     if (two_bytes && !f->wide) f->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
-    if (f->lower || f->upper) add_hex(f, s);
     if (decimal) add_number(f, s);
     f->decimal = f->decimal && decimal;
     if (size < f->shortest) f->shortest = size;
@@ -134,7 +126,7 @@ static void measure_column(const search *self, const draft *d, const column *c, 
     memset(slots, 0, n_slots * sizeof *slots);
     memset(counts, 0, n_slots);
     memset(f, 0, sizeof *f);
-    f->constant = f->decimal = f->lower = f->upper = true;
+    f->constant = f->decimal = true;
     f->shortest = SIZE_MAX;
     f->min = UINT64_MAX;
     for (uint32_t i = 0; i < self->sample->size; i++) {
@@ -182,6 +174,24 @@ static uint64_t bits_of_numbers(const search *self, const column_stats *f, uint6
     return n * rs_bit_width(f->max - f->min) + (n_strict < f->n ? (f->n - n_strict) * self->misfit_bits + 2 * n : 0);
 }
 
+/* Finds the alphabet of a column. Returns false without one, or if there are too many alphabets. */
+static bool guess_alphabet(search *self, const column *c, const draft *d, const column_stats *f, rs_leaf_guess *leaf) {
+    rs_alphabet guess;
+    uint32_t i = 0;
+    if (f->units < 4 * (uint64_t)f->n || !rs_alphabet_guess(c->at, d->fits, self->sample->size, &guess)) return false;
+    while (i < self->n_alphabets && memcmp(&self->alphabets[i], &guess, sizeof guess) != 0) i++;
+    if (i == RS_CUT_ALPHABETS) return false;
+    self->alphabets[i] = guess;
+    if (i == self->n_alphabets) self->n_alphabets++;
+    leaf->alphabet = (uint8_t)(i + 1);
+    return true;
+}
+
+static uint64_t bits_of_letters(const rs_alphabet *alphabet, const column_stats *f, uint64_t n) {
+    if (alphabet->count != 0) return 8 * n * rs_alphabet_bytes(alphabet->bits, alphabet->form, alphabet->count);
+    return n * (f->units * alphabet->bits / f->n + 12); /* a count, and on average half a byte to the next one */
+}
+
 /* Chooses the kind of leaf for a column, and adds it to the draft. */
 static void add_leaf(search *self, const column *c, draft *d) {
     column_stats f;
@@ -205,15 +215,17 @@ static void add_leaf(search *self, const column *c, draft *d) {
     }
     uint64_t n = self->sample->n * f.n / self->sample->size;
     uint64_t bits = rs_text_bits(f.units * n / f.n, f.digits * n / f.n, n, f.wide ? 2 : 1);
+    uint64_t excess = 0;
     leaf->kind = RS_LEAF_TEXT;
     if (f.wide) {
         d->bits += bits;
         return;
     }
-    if ((f.lower || f.upper) && f.shortest == f.longest && f.longest >= MIN_HEX) {
-        /* Symbols take more for hexadecimal digits than for usual text. */
-        bits = n * 8 * ((f.longest + 1) / 2);
-        leaf->kind = RS_LEAF_HEX;
+    if (!f.decimal && guess_alphabet(self, c, d, &f, leaf)) {
+        const uint64_t letters = bits_of_letters(&self->alphabets[leaf->alphabet - 1], &f, n);
+        if (letters + n > bits) excess = letters + n - bits; /* a bit more, so that it beats text */
+        bits = letters;
+        leaf->kind = RS_LEAF_ALPHABET;
     }
     uint64_t other = bits_of_numbers(self, &f, n, &strict);
     if (other < bits) bits = other, leaf->kind = RS_LEAF_DIGITS, leaf->strict = strict;
@@ -222,8 +234,10 @@ static void add_leaf(search *self, const column *c, draft *d) {
         words / 2 < bits || f.distinct < f.n - f.n / 4 || (leaf->kind == RS_LEAF_TEXT && f.units / f.n > LONG_ENTRY);
     if (words < bits) bits = words, leaf->kind = RS_LEAF_WORDS, leaf->strict = 0;
     d->bits += bits;
-    for (uint32_t i = 0; i < self->sample->size && leaf->strict != 0; i++) {
-        if (!d->fits[i] || rs_leaf_fits(leaf->strict, c->at[i])) continue;
+    if (leaf->kind == RS_LEAF_ALPHABET) d->excess += excess;
+    const rs_alphabet *alphabet = leaf->kind == RS_LEAF_ALPHABET ? &self->alphabets[leaf->alphabet - 1] : NULL;
+    for (uint32_t i = 0; i < self->sample->size && (leaf->strict != 0 || alphabet != NULL); i++) {
+        if (!d->fits[i] || rs_leaf_fits(leaf->strict, alphabet, c->at[i])) continue;
         d->fits[i] = false;
         d->n_fits--;
     }
@@ -236,7 +250,7 @@ static bool fits_few(const search *self, const draft *d) {
 static uint64_t weigh(const search *self, const draft *d) {
     uint64_t misfits = self->sample->size - d->n_fits;
     if (d->failed || fits_few(self, d)) return UINT64_MAX;
-    return d->bits + misfits * self->misfit_bits + (misfits > 0 ? 2 * self->sample->n : 0);
+    return d->bits - d->excess + misfits * self->misfit_bits + (misfits > 0 ? 2 * self->sample->n : 0);
 }
 
 /* ---- Dividing a field ---- */
@@ -320,6 +334,22 @@ static uint8_t common_sign(const search *self, const draft *d, const column *c, 
     return counts[best] * 16 >= d->n_fits * 15 ? (uint8_t)best : 0;
 }
 
+/* Returns the last character of the common prefix of the texts if it occurs only there within the prefix; else 0. */
+static uint8_t end_of_prefix(const search *self, const draft *d, const column *c) {
+    rs_slice prefix = {NULL, NULL};
+    for (uint32_t i = 0; i < self->sample->size; i++) {
+        const rs_slice s = c->at[i];
+        if (!d->fits[i]) continue;
+        if (prefix.ptr == NULL) prefix = s;
+        size_t n = 0;
+        while (n < rs_slice_left(&prefix) && n < rs_slice_left(&s) && prefix.ptr[n] == s.ptr[n]) n++;
+        prefix.end = prefix.ptr + n;
+    }
+    if (prefix.ptr == prefix.end) return 0;
+    const size_t before = rs_slice_left(&prefix) - 1;
+    return memchr(prefix.ptr, prefix.ptr[before], before) == NULL ? prefix.ptr[before] : 0;
+}
+
 static void cut_field(search *self, const column *c, unsigned depth, draft *d);
 
 /* Divides a column once, and both sides further; replaces *best when that costs less. */
@@ -335,6 +365,11 @@ static void try_division(search *self, rs_cut_op op, unsigned ch, const column *
     if (weigh(self, &trial) < weigh(self, best)) *best = trial;
 }
 
+/* Returns whether the last leaf has an alphabet whose characters are drawn evenly, so that nothing divides it. */
+static bool is_even(const search *self, const draft *d) {
+    return self->alphabets[d->leaves[d->n_leaves - 1].alphabet - 1].even;
+}
+
 /* Cuts a field in the cheapest way. */
 static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
     draft best = *d, trial = *d;
@@ -344,9 +379,11 @@ static void cut_field(search *self, const column *c, unsigned depth, draft *d) {
         self->evaluations < EVALUATIONS) {
         bool alike = cut_runs(self, c, &trial);
         if (alike && weigh(self, &trial) < weigh(self, &best)) best = trial;
-        if (!alike && depth > 0 && kind != RS_LEAF_HEX) {
+        if (!alike && depth > 0 && !(kind == RS_LEAF_ALPHABET && is_even(self, &best))) {
             uint8_t first = common_sign(self, d, c, false);
             uint8_t last = common_sign(self, d, c, true);
+            uint8_t prefix = kind == RS_LEAF_ALPHABET ? end_of_prefix(self, d, c) : 0;
+            if (prefix != 0 && prefix != first) try_division(self, RS_CUT_FIRST, prefix, c, depth, d, &best);
             if (last != 0) try_division(self, RS_CUT_LAST, last, c, depth, d, &best);
             if (first != 0) try_division(self, RS_CUT_FIRST, first, c, depth, d, &best);
             try_division(self, RS_CUT_TAIL, RS_CUT_DIGITS, c, depth, d, &best);
@@ -522,7 +559,8 @@ bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
     if (sample->size < 16) return false;
     draft best = {0};
     self.sample = sample;
-    self.evaluations = 0;
+    self.evaluations = self.n_alphabets = 0;
+    memset(self.alphabets, 0, sizeof self.alphabets);
     for (i = 0; i < sample->size; i++) {
         const uint8_t *p = sample->strings[i].ptr;
         units += rs_slice_left(&sample->strings[i]);
@@ -540,8 +578,9 @@ bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
     out->cut.n_leaves = (uint16_t)best.n_leaves;
     memcpy(out->cut.steps, best.steps, sizeof best.steps);
     memcpy(out->leaves, best.leaves, sizeof best.leaves);
-    out->bits = weigh(&self, &best);
-    out->plain = plain;
+    memcpy(out->alphabets, self.alphabets, sizeof self.alphabets);
+    out->bits = weigh(&self, &best) + best.excess;
+    out->plain = plain + best.excess;
     for (i = 0; !best.fits[i]; i++) continue;
     out->first = i;
     set_start(&self, &best, i, &out->cut);

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
+#include "format/rs_alphabet.h"
 #include "format/rs_packed_ints.h"
 
 enum {
     DIGITS = 18,
-    SHORT_HEX = 4,
     MAX_ENTRIES = 65536,
     GIVE_UP_AFTER = 4096,
     GIVE_UP_AFTER_LONG = 16384,
@@ -16,7 +16,6 @@ enum {
     TRIED = 1024,       /* strings that are cut first to see whether the template may save bits */
     TEXT_PART_BITS = 24 /* least gain of a text in parts, as in rs_plan_choose.c */
 };
-enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
 enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
 
 /* Statistics of one leaf over all strings that fit. */
@@ -24,17 +23,18 @@ typedef struct column {
     rs_slice first;      /* the text of the first sampled string that fits */
     const uint8_t *last; /* the text of the previous string */
     size_t last_size;
-    bool constant;            /* all texts so far are equal */
-    bool broken;              /* the leaf repeats `same` in the sample, but perhaps not in all strings */
-    bool wide;                /* a text has units above 255 */
-    bool zeros;               /* a decimal text of several digits begins with 0 */
-    bool collects;            /* the distinct texts are being collected */
-    uint8_t same;             /* the leaf that each text so far equals, or NO_LEAF */
-    unsigned digits;          /* the mask of DECIMAL, LOWER and UPPER that all characters so far have */
-    size_t shortest, longest; /* of the counted texts */
-    uint64_t min, max;        /* of the decimal texts */
-    uint64_t units;           /* of all texts */
-    uint64_t counted;         /* number of texts that differ from the previous text */
+    bool constant;               /* all texts so far are equal */
+    bool broken;                 /* the leaf repeats `same` in the sample, but perhaps not in all strings */
+    bool wide;                   /* a text has units above 255 */
+    bool zeros;                  /* a decimal text of several digits begins with 0 */
+    bool collects;               /* the distinct texts are being collected */
+    uint8_t same;                /* the leaf that each text so far equals, or NO_LEAF */
+    bool decimal;                /* all texts so far are decimal digits */
+    const rs_alphabet *alphabet; /* all texts so far have its form; NULL for none */
+    size_t shortest, longest;    /* of the counted texts */
+    uint64_t min, max;           /* of the decimal texts */
+    uint64_t units;              /* of all texts */
+    uint64_t counted;            /* number of texts that differ from the previous text */
     rs_value_set *distinct;
     uint32_t n_half; /* number of distinct texts after half of the strings of a trial */
     rs_buffer bytes; /* the distinct texts as any values */
@@ -45,9 +45,8 @@ typedef struct filler {
     const rs_alternative *a;
     unsigned unit_bytes;
     rs_cut_guess guess;
-    uint8_t digits_of[256];
     column columns[RS_CUT_LEAVES];
-    uint8_t strict[RS_CUT_LEAVES];
+    rs_leaf_checks checks;
     uint64_t n_fits;                 /* as in rs_template */
     uint8_t narrow[2][RS_CUT_UNITS]; /* this string and the last one that fits, when units have 2 bytes */
     rs_error *err;
@@ -64,14 +63,20 @@ static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i
 
 /* ---- The sample ---- */
 
-/* Takes evenly spread groups of 4 neighbours: neighbours show whether texts repeat in a sorted list. */
+/* Returns the number of string i of the sample among n: evenly spread groups of 4 neighbours, which show whether texts
+ * repeat in a sorted list. */
+static uint32_t sample_index(uint32_t i, uint32_t n) {
+    const uint32_t groups = RS_SAMPLE_STRINGS / 4;
+    return n <= RS_SAMPLE_STRINGS ? i : (uint32_t)((uint64_t)(i / 4) * (n - 4) / (groups - 1)) + i % 4;
+}
+
 static rs_status take_sample(filler *self, rs_sample *sample) {
-    uint32_t n = self->a->n_offsets, groups = RS_SAMPLE_STRINGS / 4;
+    uint32_t n = self->a->n_offsets;
     sample->n = n;
     sample->size = 0;
     sample->unit_bytes = self->unit_bytes;
     for (uint32_t i = 0; i < RS_SAMPLE_STRINGS && i < n; i++) {
-        uint32_t at = n <= RS_SAMPLE_STRINGS ? i : (uint32_t)((uint64_t)(i / 4) * (n - 4) / (groups - 1)) + i % 4;
+        uint32_t at = sample_index(i, n);
         rs_slice s;
         if (!string_at(self->stats, self->a, at, self->narrow[0], &s)) continue;
         if (self->unit_bytes == 2) {
@@ -89,31 +94,20 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
 
 /* Sets *s to string i and cuts it. Returns false when it does not fit. */
 static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
-                       const uint8_t *strict, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
+                       const rs_leaf_checks *checks, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
     if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
     for (uint32_t k = *from; k < cut->n_leaves; k++) {
-        if (strict[k] != 0 && !rs_leaf_fits(strict[k], leaves[k])) return false;
+        if (checks->strict[k] == 0 && checks->alphabets[k] == NULL) continue;
+        if (!rs_leaf_fits(checks->strict[k], checks->alphabets[k], leaves[k])) return false;
     }
     return true;
 }
 
-static void fill_digits(uint8_t digits_of[256]) {
-    for (unsigned c = 0; c < 256; c++) {
-        bool digit = c >= '0' && c <= '9';
-        digits_of[c] = (uint8_t)((digit ? DECIMAL : 0) | (digit || (c >= 'a' && c <= 'f') ? LOWER : 0) |
-                                 (digit || (c >= 'A' && c <= 'F') ? UPPER : 0));
-    }
-}
-
-static void add_digits(filler *self, column *c, rs_slice s) {
+static void add_digits(column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
     uint64_t value = 0;
-    unsigned mask = size == 0 ? 0 : c->digits;
-    if (size > DIGITS) mask &= ~(unsigned)DECIMAL;
-    bool decimal = (mask & DECIMAL) != 0 && rs_cut_number(s.ptr, size, &value); /* then it has the other bits too */
-    for (const uint8_t *p = s.ptr; !decimal && p != s.end && mask != 0; p++) mask &= self->digits_of[*p];
-    c->digits = mask;
-    if ((mask & DECIMAL) == 0) return;
+    c->decimal = size > 0 && size <= DIGITS && rs_cut_number(s.ptr, size, &value);
+    if (!c->decimal) return;
     if (value < c->min) c->min = value;
     if (value > c->max) c->max = value;
     c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
@@ -147,11 +141,13 @@ static rs_status add_word(filler *self, column *c, rs_slice s) {
 
 static rs_status add_new(filler *self, column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
+    uint64_t n;
     c->counted++;
     if (size < c->shortest) c->shortest = size;
     if (size > c->longest) c->longest = size;
     if (self->unit_bytes == 2 && !c->wide) c->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
-    if (c->digits != 0) add_digits(self, c, s);
+    if (c->decimal) add_digits(c, s);
+    if (c->alphabet != NULL && !rs_alphabet_fits(c->alphabet, s, &n)) c->alphabet = NULL;
     return c->collects ? add_word(self, c, s) : RS_OK;
 }
 
@@ -192,14 +188,26 @@ static rs_status add_string(filler *self, const rs_slice *leaves, uint32_t from)
     return RS_OK;
 }
 
-static void begin_columns(filler *self, const rs_slice *leaves) {
+static rs_status keep_alphabet(filler *self, const rs_alphabet *alphabet, const rs_alphabet **out) {
+    rs_alphabet *kept = (rs_alphabet *)rs_arena_take(&self->stats->arena, sizeof *kept);
+    if (kept == NULL) return rs_no_memory(self->err);
+    memcpy(kept, alphabet, sizeof *kept);
+    *out = kept;
+    return RS_OK;
+}
+
+static rs_status begin_columns(filler *self, const rs_slice *leaves) {
     for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         column *c = &self->columns[k];
         const rs_leaf_guess *guess = &self->guess.leaves[k];
-        c->digits = DECIMAL | LOWER | UPPER;
+        c->decimal = true;
+        if (guess->alphabet != 0) {
+            RS_TRY(keep_alphabet(self, &self->guess.alphabets[guess->alphabet - 1], &c->alphabet));
+        }
         c->shortest = SIZE_MAX;
         c->min = UINT64_MAX;
-        self->strict[k] = guess->strict;
+        self->checks.strict[k] = guess->strict;
+        if (guess->kind == RS_LEAF_ALPHABET) self->checks.alphabets[k] = c->alphabet;
         c->collects = guess->repeats || guess->kind == RS_LEAF_WORDS;
         c->same = guess->kind == RS_LEAF_SAME ? guess->of : NO_LEAF;
         c->constant = guess->kind == RS_LEAF_CONST;
@@ -207,6 +215,7 @@ static void begin_columns(filler *self, const rs_slice *leaves) {
         c->last = leaves[k].ptr;
         c->last_size = rs_slice_left(&leaves[k]);
     }
+    return RS_OK;
 }
 
 /* Cuts every `step`-th string and adds its texts. Sets *alike to false when too few fit. */
@@ -218,7 +227,7 @@ static rs_status fill(filler *self, uint32_t step, bool *alike) {
         for (uint32_t k = 0; k < self->guess.cut.n_leaves && i == n / 2; k++) {
             self->columns[k].n_half = self->columns[k].distinct == NULL ? 0 : self->columns[k].distinct->n;
         }
-        if (!cut_string(self->stats, self->a, i * step, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2],
+        if (!cut_string(self->stats, self->a, i * step, &self->guess.cut, &self->checks, self->narrow[self->n_fits % 2],
                         &s, leaves, &from)) {
             if (++misfits > 16 + n / 5) return RS_OK;
             continue;
@@ -240,6 +249,11 @@ static uint64_t bits_of_entries(const column *c, uint64_t tried, uint64_t n) {
     return n * rs_bit_width((uint64_t)entries - 1) + (uint64_t)(entries * size * (size > LONG_ENTRY ? 5 : 8));
 }
 
+static uint64_t bits_of_letters(const rs_alphabet *alphabet, uint64_t units, uint64_t n) {
+    if (alphabet->count != 0) return 8 * n * rs_alphabet_bytes(alphabet->bits, alphabet->form, alphabet->count);
+    return units * alphabet->bits + 12 * n; /* a count, and on average half a byte to the next one */
+}
+
 /* Returns a low estimate of the bits of all texts of a column from those of a trial. Sets *is_text if they are
  * neither numbers nor entries. */
 static uint64_t guess_column(const filler *self, const column *c, bool *is_text) {
@@ -247,9 +261,9 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
     if (c->constant || c->same != NO_LEAF) return 0;
     uint64_t bits = 8 * (c->units * scale * (self->unit_bytes == 1 ? 45 : 68) / 100 + n), other = UINT64_MAX;
     bool text = false;
-    if ((c->digits & DECIMAL) != 0) other = n * rs_bit_width(c->max - c->min);
-    /* Symbols take more for hexadecimal digits than for usual text. */
-    if (c->digits != 0 && c->shortest == c->longest) bits = n * 8 * ((c->longest + 1) / 2);
+    if (c->decimal) other = n * rs_bit_width(c->max - c->min);
+    /* Symbols take more for random characters than for usual text. */
+    if (c->alphabet != NULL) bits = bits_of_letters(c->alphabet, c->units * scale, n);
     else if (bits < other) text = true;
     if (c->collects && c->distinct != NULL) {
         uint64_t words = bits_of_entries(c, self->n_fits, n);
@@ -279,8 +293,7 @@ static rs_status try_some(filler *self, const rs_slice *first, bool *promising) 
     }
     self->n_fits = 0;
     self->guess.cut.start_size = start;
-    begin_columns(self, first);
-    return RS_OK;
+    return begin_columns(self, first);
 }
 
 /* Adds the texts of leaves that repeat another leaf in the sample but perhaps not in all strings. */
@@ -298,7 +311,7 @@ static rs_status fill_broken(filler *self) {
     if (!any) return RS_OK;
     self->n_fits = 0;
     for (uint32_t i = 0; i < self->a->n_offsets; i++) {
-        if (!cut_string(self->stats, self->a, i, &self->guess.cut, self->strict, self->narrow[self->n_fits % 2], &s,
+        if (!cut_string(self->stats, self->a, i, &self->guess.cut, &self->checks, self->narrow[self->n_fits % 2], &s,
                         leaves, &from)) {
             continue;
         }
@@ -339,9 +352,9 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     }
     out->kind = RS_PART_TEXT;
     out->units = c->units;
-    *bits = rs_text_bits(c->units, (c->digits & DECIMAL) != 0 ? c->units : 0, n, self->unit_bytes);
+    *bits = rs_text_bits(c->units, c->decimal ? c->units : 0, n, self->unit_bytes);
     if (c->wide) return RS_OK;
-    if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
+    if (c->decimal && (!c->zeros || c->shortest == c->longest)) {
         uint64_t cost = n * rs_bit_width(c->max - c->min);
         if (cost < *bits) {
             out->kind = RS_PART_DIGITS;
@@ -351,13 +364,11 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
             *bits = cost;
         }
     }
-    if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
-        uint64_t cost = n * 8 * ((c->longest + 1) / 2);
-        if (cost < *bits ||
-            out->kind == RS_PART_TEXT) { /* symbols take more for hexadecimal digits than for usual text */
-            out->kind = RS_PART_HEX;
-            out->count = (uint32_t)c->longest;
-            out->upper = (c->digits & LOWER) == 0;
+    if (c->alphabet != NULL) {
+        uint64_t cost = bits_of_letters(c->alphabet, c->units, n);
+        if (cost < *bits || out->kind == RS_PART_TEXT) { /* the estimate of text is too low for random characters */
+            out->kind = RS_PART_ALPHABET;
+            out->alphabet = c->alphabet;
             *bits = cost;
         }
     }
@@ -448,7 +459,7 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
     out->bits = 0;
     out->n_fits = self->n_fits;
     out->plain = self->guess.plain;
-    memcpy(out->strict, self->strict, sizeof out->strict);
+    out->checks = self->checks;
     *found = false;
     for (uint32_t k = 0; k < cut->n_leaves; k++) {
         RS_TRY(choose_column(self, k, &leaves[k], &bits));
@@ -466,14 +477,46 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
     join_parts(&join, cut, leaves, out->cut);
     write_constants(out->cut, leaves);
     /* A single text or a single entry of a table is not a template. */
-    *found = !join.too_many && (out->n > 1 || out->at[0].kind == RS_PART_DIGITS || out->at[0].kind == RS_PART_HEX);
+    *found = !join.too_many && (out->n > 1 || out->at[0].kind == RS_PART_DIGITS || out->at[0].kind == RS_PART_ALPHABET);
     return RS_OK;
+}
+
+/* ---- Strings of one alphabet ---- */
+
+/* Makes a template of one part if all of a sample has one alphabet, whose characters are drawn so evenly that nothing
+ * else is shorter. The strings may be of any length. */
+static rs_status find_alphabet(filler *self, rs_template *out, bool *found) {
+    rs_slice strings[RS_SAMPLE_STRINGS];
+    const uint32_t n = self->a->n_offsets, size = n < RS_SAMPLE_STRINGS ? n : RS_SAMPLE_STRINGS;
+    rs_alphabet guess;
+    uint64_t n_letters, bytes = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        strings[i] = rs_stats_units(self->stats, self->a->offsets[sample_index(i, n)], 1);
+    }
+    if (!rs_alphabet_guess(strings, NULL, size, &guess) || !guess.even) return RS_OK;
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        rs_slice s = rs_stats_units(self->stats, self->a->offsets[i], 1);
+        if (!rs_alphabet_fits(&guess, s, &n_letters)) continue;
+        bytes +=
+            rs_alphabet_bytes(guess.bits, guess.form, n_letters) + (guess.count == 0 ? rs_varint_size(n_letters) : 0);
+        out->n_fits++;
+    }
+    if (out->n_fits < n / 8) return RS_OK;
+    out->n = 1;
+    out->bits = 8 * bytes;
+    out->plain = 8 * (self->a->total + self->a->counts_bytes);
+    out->at[0].kind = RS_PART_ALPHABET;
+    *found = true;
+    return keep_alphabet(self, &guess, &out->at[0].alphabet);
 }
 
 static rs_status find(filler *self, rs_template *out, bool *found) {
     rs_sample sample;
     rs_slice leaves[RS_CUT_LEAVES];
     uint32_t from;
+    if (self->unit_bytes == 1) RS_TRY(find_alphabet(self, out, found));
+    if (*found) return RS_OK;
     RS_TRY(take_sample(self, &sample));
     if (!rs_cut_search(&sample, &self->guess)) return RS_OK;
     uint16_t start = self->guess.cut.start_size;
@@ -481,7 +524,7 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
     bool alike = rs_cut_run(&self->guess.cut, sample.strings[self->guess.first], leaves, &from);
     RS_ASSERT(alike);
     self->guess.cut.start_size = start;
-    begin_columns(self, leaves);
+    RS_TRY(begin_columns(self, leaves));
     if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, leaves, &alike));
     if (alike) RS_TRY(fill(self, 1, &alike));
     if (!alike) return RS_OK;
@@ -498,7 +541,6 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
     self->a = a;
     self->unit_bytes = 1u << a->elements;
     self->err = err;
-    fill_digits(self->digits_of);
     rs_status status = find(self, out, found);
     for (uint32_t k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
     free(self);
@@ -512,7 +554,7 @@ void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_
     rs_slice leaves[RS_CUT_LEAVES], s;
     uint32_t from;
     for (uint32_t i = 0; i < a->n_offsets; i++) {
-        if (!cut_string(stats, a, i, &template->cut->cut, template->strict, narrow, &s, leaves, &from)) continue;
+        if (!cut_string(stats, a, i, &template->cut->cut, &template->checks, narrow, &s, leaves, &from)) continue;
         out->n_units = rs_slice_left(&leaves[leaf]);
         out->units = leaves[leaf].ptr;
         if (unit == 2) out->units = rs_stats_units(stats, a->offsets[i], 2).ptr + 2 * (leaves[leaf].ptr - s.ptr);

@@ -10,7 +10,7 @@ typedef enum rs_part_kind {
     RS_PART_CONST = 0,
     RS_PART_SAME = 1,
     RS_PART_DIGITS = 2,
-    RS_PART_HEX = 3,
+    RS_PART_ALPHABET = 3,
     RS_PART_DICT_CODED = 4,
     RS_PART_TEXT = 5
 } rs_part_kind;
@@ -18,15 +18,15 @@ typedef enum rs_part_kind {
 /* One part of the template. Borrows from the arena and the values. */
 typedef struct rs_template_part {
     rs_part_kind kind;
-    rs_slice first;         /* const: the text */
-    uint32_t of;            /* same: the number of the repeated part */
-    uint64_t min, max;      /* digits: the range of the numbers */
-    uint32_t count;         /* digits: the width after padding with zeros, or 0; hex: the number of digits */
-    bool upper;             /* hex: the letters are A to F, not a to f */
-    const uint8_t *base;    /* dict-coded: the bytes of the distinct texts, as any values */
-    rs_value_set *distinct; /* dict-coded: the spans of the distinct texts, from base */
-    uint64_t units;         /* text: units of this part in all strings that fit */
-    uint32_t leaf;          /* text: the leaf of the cut */
+    rs_slice first;              /* const: the text */
+    uint32_t of;                 /* same: the number of the repeated part */
+    uint64_t min, max;           /* digits: the range of the numbers */
+    uint32_t count;              /* digits: the width after padding with zeros, or 0 */
+    const rs_alphabet *alphabet; /* alphabet: in the arena */
+    const uint8_t *base;         /* dict-coded: the bytes of the distinct texts, as any values */
+    rs_value_set *distinct;      /* dict-coded: the spans of the distinct texts, from base */
+    uint64_t units;              /* text: units of this part in all strings that fit */
+    uint32_t leaf;               /* text: the leaf of the cut */
 } rs_template_part;
 
 /* The cut of a template, for the encoder. Each leaf is a part of its own or a constant. The struct has size_bytes bytes
@@ -41,14 +41,20 @@ typedef struct rs_template_cut {
 } rs_template_cut;
 enum { RS_TEMPLATE_NO_PART = 0xFF };
 
+/* The conditions on the texts of each leaf: see rs_leaf_fits. */
+typedef struct rs_leaf_checks {
+    uint8_t strict[RS_CUT_LEAVES];
+    const rs_alphabet *alphabets[RS_CUT_LEAVES];
+} rs_leaf_checks;
+
 typedef struct rs_template {
     uint32_t n;
     rs_template_part at[RS_FMT_CONCAT_CHILDREN];
-    rs_template_cut *cut;          /* in the arena */
-    uint64_t bits;                 /* bits of all strings that fit the template */
-    uint64_t n_fits;               /* number of these strings */
-    uint64_t plain;                /* an estimate of the bits of all strings without a template */
-    uint8_t strict[RS_CUT_LEAVES]; /* of each leaf: as in rs_leaf_guess */
+    rs_template_cut *cut; /* in the arena */
+    uint64_t bits;        /* bits of all strings that fit the template */
+    uint64_t n_fits;      /* number of these strings */
+    uint64_t plain;       /* an estimate of the bits of all strings without a template */
+    rs_leaf_checks checks;
 } rs_template;
 
 /* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to whether about five in six of

@@ -2,6 +2,7 @@
  * The steps make no Python values; the binding does. */
 #pragma once
 
+#include "format/rs_alphabet.h"
 #include "format/rs_any.h"
 #include "format/rs_packed_ints.h"
 #include "format/rs_places.h"
@@ -93,6 +94,21 @@ RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_n
                                                      const uint8_t **out, rs_error *err) {
     RS_TRY(rs_decode_counted(self, node, n, out, err));
     return rs_decode_spend_shared(self, *n, err);
+}
+
+/* Takes the body of an alphabet node that is not fixed: *n characters. */
+RS_NODISCARD static inline rs_status rs_decode_letters(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                       const uint8_t **out, rs_error *err) {
+    const unsigned bits = node->letter_bits;
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) {
+        const uint64_t left = rs_slice_left(&self->in);
+        *n = (8 * left + bits - 1) / bits;
+        return rs_decode_take(self, left, out, err);
+    }
+    RS_TRY(rs_decode_varint(self, n, err));
+    /* A character takes a bit or more, of more bytes than are left if n is huge. */
+    if (RS_UNLIKELY(*n > UINT64_MAX / 16)) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    return rs_decode_take(self, rs_alphabet_bytes(bits, node->letter_form, *n), out, err);
 }
 
 /* Takes the str of a str node: *n units of *unit_bytes each. RS_E_FMT_VALUE. */

@@ -114,6 +114,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_STR: return rs_decode_str_units(self, node, &n, &unit, &p, err);
     case RS_FMT_NODE_BYTES:
     case RS_FMT_NODE_SYMBOLS: return rs_decode_counted(self, node, &n, &p, err);
+    case RS_FMT_NODE_ALPHABET: return rs_decode_letters(self, node, &n, &p, err);
     case RS_FMT_NODE_NUMBERS: return pass_numbers(self, node, err);
     case RS_FMT_NODE_CONCAT: return pass_parts(self, node, err);
     case RS_FMT_NODE_OPTIONAL:

@@ -489,7 +489,8 @@ static void take_body(rs_cursor *c, const rs_node *node, const uint8_t *body, ui
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX: take_text(c, node, body, bits, out); break;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: take_text(c, node, body, bits, out); break;
     case RS_FMT_NODE_NUMBERS:
         if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
         c->in.ptr = c->in.end;

@@ -95,12 +95,15 @@ static rs_status put_digits(rs_text *self, uint64_t number, unsigned width, rs_e
     return put_units(self, digits + at, sizeof digits - at, 1, err);
 }
 
-static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body, rs_error *err) {
-    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    RS_TRY(reserve(self, (uint64_t)node->count * self->unit_bytes, err));
-    uint8_t *to = self->units + self->n_units * self->unit_bytes;
-    for (uint32_t i = 0; i < node->count; i++) to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
-    join(self, node->count, 1);
+/* Appends the text of an alphabet or hex node. */
+static rs_status put_letters(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
+                             rs_error *err) {
+    uint64_t n = node->count;
+    if (!node->fixed) RS_TRY(rs_decode_letters(cursor, node, &n, &body, err));
+    const uint64_t length = rs_alphabet_length(node, n);
+    RS_TRY(reserve(self, length * self->unit_bytes, err));
+    rs_alphabet_put_unchecked(node, body, n, self->units + self->n_units * self->unit_bytes);
+    join(self, length, 1);
     return RS_OK;
 }
 
@@ -177,7 +180,8 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
     case RS_FMT_NODE_CONCAT: return put_parts(self, cursor, node, body, err);
     case RS_FMT_NODE_DIGITS:
         return put_digits(self, (uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, err);
-    case RS_FMT_NODE_HEX: return put_hex(self, node, body, err);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: return put_letters(self, cursor, node, body, err);
     case RS_FMT_NODE_DICT_CODED: return put_entry(self, cursor, node, bits, err);
     case RS_FMT_NODE_ANY: return put_any(self, cursor, err);
     case RS_FMT_NODE_CONST: {
@@ -276,11 +280,13 @@ static int short_counted(rs_cursor *cursor, const rs_node *node, uint8_t *out, s
     return short_codes(node->symbols, rs_slice_of(p, (size_t)n), out, room);
 }
 
-static int short_hex(const rs_node *node, const uint8_t *body, uint8_t *out, size_t room) {
-    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
-    if (node->count > room) return -1;
-    for (uint32_t k = 0; k < node->count; k++) out[k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
-    return (int)node->count;
+static int short_letters(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint8_t *out, size_t room) {
+    uint64_t n = node->count;
+    if (!node->fixed && rs_decode_letters(cursor, node, &n, &body, NULL) != RS_OK) return -1;
+    const uint64_t length = rs_alphabet_length(node, n);
+    if (length > room) return -1;
+    rs_alphabet_put_unchecked(node, body, n, out);
+    return (int)length;
 }
 
 static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, uint8_t *out,
@@ -386,7 +392,8 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
         if (room < 24) return -1;
         return (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, out);
     case RS_FMT_NODE_DICT_CODED: return short_entry(node, bits, out, room, depth);
-    case RS_FMT_NODE_HEX: return short_hex(node, body, out, room);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: return short_letters(cursor, node, body, out, room);
     case RS_FMT_NODE_STR: return short_units(cursor, node, out, room);
     case RS_FMT_NODE_SYMBOLS: return short_counted(cursor, node, out, room);
     case RS_FMT_NODE_ANY: return short_any_at_cursor(cursor, out, room);

@@ -161,6 +161,19 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     return RS_OK;
 }
 
+/* Appends the text of an alphabet or hex node, which is ASCII. */
+static rs_status take_letters(rs_buffer *out, rs_cursor *cursor, const rs_place *place, rs_error *err) {
+    const uint8_t *body = place->body;
+    uint64_t n = place->node->count;
+    if (!place->node->fixed) RS_TRY(rs_decode_letters(cursor, place->node, &n, &body, err));
+    const uint64_t length = rs_alphabet_length(place->node, n);
+    RS_TRY(rs_decode_spend_bytes(cursor, length, err));
+    RS_TRY(rs_buffer_reserve(out, (size_t)length, err));
+    rs_alphabet_put_unchecked(place->node, body, n, out->data + out->size_bytes);
+    out->size_bytes += (size_t)length;
+    return RS_OK;
+}
+
 rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_node *node = place->node;
     *taken = false;
@@ -174,9 +187,10 @@ rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place,
         return rs_utf8_append(out, units, n, unit, taken, err);
     }
     case RS_FMT_NODE_SYMBOLS: return take_symbols(out, cursor, place, taken, err);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: *taken = true; return take_letters(out, cursor, place, err);
     case RS_FMT_NODE_CONCAT:
-    case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX: return take_text(out, cursor, place, taken, err);
+    case RS_FMT_NODE_DIGITS: return take_text(out, cursor, place, taken, err);
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *cursor;
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);

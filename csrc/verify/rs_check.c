@@ -105,7 +105,8 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         return check_fixed(self, node, body, bits, err);
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
-    case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: return rs_decode_spend_bytes(self, rs_alphabet_length(node, node->count), err);
     case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node->data_bytes, err);
     default: return RS_OK;
     }
@@ -213,6 +214,9 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_STR: return skip_str(self, node, err);
     case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
     case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);
+    case RS_FMT_NODE_ALPHABET:
+        RS_TRY(rs_decode_letters(self, node, &n, &p, err));
+        return rs_decode_spend_bytes(self, rs_alphabet_length(node, n), err);
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT: return check_text(self, node, NULL, bits, err);
     case RS_FMT_NODE_OPTIONAL: return skip_optional(self, node, bits, err);

@@ -165,8 +165,9 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
         return table != NULL && table->encoder != NULL &&
                tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
     }
-    case RS_FMT_NODE_CONCAT:
-        return (tag == RS_FMT_TAG_STR1 || tag == RS_FMT_TAG_STR2) && rs_encode_parts(node, in, NULL, 0, NULL) == RS_OK;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET:
+    case RS_FMT_NODE_CONCAT: return rs_encode_parts(node, in, NULL, 0, NULL) == RS_OK;
     case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
     case RS_FMT_NODE_UNION:
         for (n = 0; n < node->n_children; n++) {
@@ -332,9 +333,9 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
     return misfit(self);
 }
 
-/* Writes a str under a concat node, whose zeroed head is at `at`. */
+/* Writes a str under a concat node, whose zeroed head is at `at`, or under an alphabet or hex node, whose fixed body
+ * goes there. */
 static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
-    if (*in->ptr != RS_FMT_TAG_STR1 && *in->ptr != RS_FMT_TAG_STR2) return misfit(self);
     RS_TRY(rs_encode_parts(node, *in, self->out, at, self->err));
     rs_scan_skip_unchecked(self->scan, in);
     return RS_OK;
@@ -483,6 +484,8 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         RS_TRY(put_fixed(self, node->children, in, at, bits));
         *bits = *bits << 1 | 1;
         return RS_OK;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET:
     case RS_FMT_NODE_CONCAT: return put_parts(self, node, in, at);
     case RS_FMT_NODE_RISING: *bits = 0; return put_rising(self, node, in);
     case RS_FMT_NODE_RUNS: *bits = 0; return put_run(self, node, in);
@@ -533,6 +536,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_MAP: return put_map(self, node, in);
     case RS_FMT_NODE_NUMBERS: return rs_encode_numbers(node, in, self->out, self->err);
     case RS_FMT_NODE_SYMBOLS: return put_symbols(self, node, in);
+    case RS_FMT_NODE_ALPHABET: return put_parts(self, node, in, at);
     case RS_FMT_NODE_OPTIONAL: return put_optional(self, node, in, bits);
     case RS_FMT_NODE_EXCEPTIONS: return put_exceptions(self, node, in, at, bits);
     case RS_FMT_NODE_CONCAT:

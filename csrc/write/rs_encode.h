@@ -51,8 +51,9 @@ RS_NODISCARD rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw
 
 /* ---- Used between the files of the encoder ---- */
 
-/* Checks that a str, from its tag on, fits a concat node, else RS_E_ARG_RANGE. With `out` not NULL it also writes the
- * parts: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the end of `out`. */
+/* Checks that a value is a str that fits a concat, alphabet or hex node, else RS_E_ARG_RANGE. With `out` not NULL it
+ * also writes the str or its parts: bits and fixed bodies into the zeroed head at `at` in `out`, other bodies at the
+ * end of `out`. */
 RS_NODISCARD rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err);
 
 /* Appends a text as symbols of a table: the number of bytes of its codes, unless `rest`, and the codes. RS_E_MEM. */

@@ -1,6 +1,8 @@
-/* rs_encode_parts.c: encodes a str under a concat node: cuts it as the template was cut, and writes each part. */
+/* rs_encode_parts.c: encodes a str under a concat node: cuts it as the template was cut, and writes each part. Encodes
+ * a str under an alphabet or hex node too, which is the same as such a part. */
 #include "write/rs_encode.h"
 
+#include "format/rs_alphabet.h"
 #include "format/rs_packed_ints.h"
 #include "plan/rs_string_template.h"
 
@@ -18,8 +20,9 @@ typedef struct cut_text {
     uint8_t bytes[RS_CUT_UNITS];
 } cut_text;
 
-/* Takes the units of a str, from its tag on. Returns false when it is too long. */
+/* Takes the units of a str, from its tag on. Returns false for another value, and when it is too long or too wide. */
 static bool take_text(rs_slice value, cut_text *out) {
+    if (*value.ptr != RS_FMT_TAG_STR1 && *value.ptr != RS_FMT_TAG_STR2) return false;
     out->unit_bytes = *value.ptr == RS_FMT_TAG_STR1 ? 1 : 2;
     value.ptr++;
     uint64_t n = rs_scan_varint_unchecked(&value);
@@ -41,20 +44,27 @@ static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     return node->param == 64 || *stored >> node->param == 0;
 }
 
-static int hex_digit(const rs_node *node, uint8_t c) {
-    uint8_t a = node->param == 0 ? 'a' : 'A';
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= a && c <= a + 5 ? c - a + 10 : -1;
+/* Writes the numbers of a text that fits an alphabet or hex node to the body at `at`, or if it is not fixed at the end
+ * of `out`; if that is NULL, only checks that the text fits. */
+static rs_status put_letters(const rs_node *node, rs_slice text, rs_buffer *out, size_t at, rs_error *err) {
+    const rs_alphabet *alphabet = (const rs_alphabet *)node->slot;
+    uint64_t n;
+    if (alphabet == NULL || !rs_alphabet_fits(alphabet, text, &n)) return misfit(err);
+    if (out == NULL) return RS_OK;
+    if (!node->fixed) {
+        if ((node->flags & RS_FMT_FLAG_REST) == 0) RS_TRY(rs_buffer_append_varint(out, n, err));
+        at = out->size_bytes;
+        RS_TRY(rs_buffer_append_zeros(out, (size_t)rs_alphabet_bytes(alphabet->bits, alphabet->form, n), err));
+    }
+    rs_alphabet_encode(alphabet, text, n, out->data + at);
+    return RS_OK;
 }
 
-static bool fit_hex(const rs_node *node, rs_slice text, uint8_t *to) {
-    if (rs_slice_left(&text) != node->count) return false;
-    for (uint32_t i = 0; i < node->count; i++) {
-        int digit = hex_digit(node, text.ptr[i]);
-        if (digit < 0) return false;
-        if (to != NULL) to[i / 2] |= (uint8_t)(digit << (i % 2 == 0 ? 4 : 0));
-    }
-    return true;
+static rs_status encode_letters(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err) {
+    if (*value.ptr != RS_FMT_TAG_STR1) return misfit(err);
+    value.ptr++;
+    const uint64_t n = rs_scan_varint_unchecked(&value);
+    return put_letters(node, rs_slice_of(value.ptr, (size_t)n), out, at, err);
 }
 
 static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
@@ -122,7 +132,7 @@ static rs_status put_part(const rs_node *child, const cut_text *text, rs_slice p
         }
         return RS_OK;
     case RS_FMT_NODE_HEX:
-        return fit_hex(child, part, out == NULL ? NULL : out->data + at + child->body_off) ? RS_OK : misfit(err);
+    case RS_FMT_NODE_ALPHABET: return put_letters(child, part, out, at + child->body_off, err);
     case RS_FMT_NODE_DICT_CODED: return !is_wide(text, part) && fit_entry(child, part, bits) ? RS_OK : misfit(err);
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_SYMBOLS: return put_text(child, text, part, out, err);
@@ -134,6 +144,7 @@ rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, s
     const rs_template_cut *cut = (const rs_template_cut *)node->slot;
     rs_slice parts[RS_FMT_CONCAT_CHILDREN];
     cut_text text;
+    if (node->kind != RS_FMT_NODE_CONCAT) return encode_letters(node, value, out, at, err);
     if (cut == NULL || !take_text(value, &text) || text.unit_bytes != cut->unit_bytes) return misfit(err);
     if (!rs_cut_run(&cut->cut, text.narrow, text.leaves, &text.from)) return misfit(err);
     for (uint32_t k = text.from; k < cut->cut.n_leaves; k++) {

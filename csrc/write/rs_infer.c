@@ -40,10 +40,13 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 
 /* Writes the strings of a plan to `out` and returns the end of what it wrote. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
-    for (uint32_t i = 0; i < d->of->n_offsets; i++, out++) {
+    for (uint32_t i = 0; i < d->of->n_offsets; i++) {
         rs_slice units = rs_stats_units(self->stats, d->of->offsets[i], unit_of(d));
+        uint64_t n;
+        if (d->without != NULL && rs_alphabet_fits(d->without, units, &n)) continue;
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
+        out++;
     }
     return out;
 }
@@ -71,9 +74,9 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     }
     rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_offsets + 1) * sizeof *strings);
     if (strings == NULL) return rs_no_memory(self->err);
-    (void)list_strings(self, d, strings);
-    rs_status status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_offsets,
-                                               unit_of(d), &table, self->err);
+    const size_t n = (size_t)(list_strings(self, d, strings) - strings);
+    rs_status status =
+        rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, n, unit_of(d), &table, self->err);
     free(strings);
     RS_TRY(status);
     return settle_strings(self, d, table);
@@ -152,6 +155,10 @@ static rs_status settle(infer *self, rs_plan *d) {
     case RS_FMT_NODE_CONCAT:
         RS_TRY(rs_links_copy(self->links, d->link, ((const rs_template_cut *)d->link)->size_bytes, &d->link,
                              self->err));
+        break;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET:
+        RS_TRY(rs_links_copy(self->links, d->link, sizeof(rs_alphabet), &d->link, self->err));
         break;
     default: break;
     }

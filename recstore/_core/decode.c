@@ -80,6 +80,22 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return assembled_str(node, units, (uint64_t)n);
 }
 
+/* Makes the str of an alphabet or hex node, which is ASCII, in its place. */
+static APART PyObject *letters_value(decode_state *self, const rs_node *node, const uint8_t *body) {
+    uint64_t n = node->count;
+    uint8_t one[1];
+    if (!node->fixed) TRY(rs_decode_letters(&self->cursor, node, &n, &body, &self->err));
+    const uint64_t length = rs_alphabet_length(node, n);
+    TRY(rs_decode_spend_bytes(&self->cursor, length, &self->err));
+    if (RS_UNLIKELY(length < 2)) { /* Python shares these */
+        rs_alphabet_put_unchecked(node, body, n, one);
+        return latin1_str(one, length);
+    }
+    PyObject *out = PyUnicode_New((Py_ssize_t)length, 127);
+    if (RS_LIKELY(out != NULL)) rs_alphabet_put_unchecked(node, body, n, PyUnicode_1BYTE_DATA(out));
+    return out;
+}
+
 /* Makes the str of a symbols node. A short str is decoded on the stack, without measuring it first. */
 static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     enum { SHORT = 128 };
@@ -562,8 +578,9 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_RUNS: return placed_value(self, node, body, bits);
     case RS_FMT_NODE_EXCEPTIONS: return exceptions_value(self, node, body, bits);
     case RS_FMT_NODE_CONCAT:
-    case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
+    case RS_FMT_NODE_DIGITS: return text_value(self, node, body, bits);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: return letters_value(self, node, body);
     default: return codec_node_array(self, node, body);
     }
 }
@@ -752,6 +769,7 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
     case RS_FMT_NODE_EXT: return node_ext(self, node, NULL, bits);
     case RS_FMT_NODE_NUMBERS: return numbers_value(self, node);
     case RS_FMT_NODE_SYMBOLS: return symbols_value(self, node);
+    case RS_FMT_NODE_ALPHABET: return letters_value(self, node, NULL);
     case RS_FMT_NODE_CONCAT: return text_value(self, node, NULL, bits);
     case RS_FMT_NODE_EXCEPTIONS: return exceptions_value(self, node, NULL, bits);
     case RS_FMT_NODE_OPTIONAL:

@@ -402,6 +402,15 @@ def _digits(param: int, aux: bytes, count: int) -> Iterator[str]:
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 
+def _alphabet(param: int, aux: bytes, count: int) -> Iterator[str]:
+    text = aux.decode()
+    yield text if len(text) <= 16 else f"{text[:4]}...{text[-2:]}"
+    if count:
+        yield f"{count} characters"
+    if param > 1:
+        yield "UUIDs" if param == 3 else "padded"
+
+
 # Kind of node -> function from param, aux and count to the texts of Node.detail.
 _DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
     "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
@@ -414,6 +423,7 @@ _DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
     "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
     "digits": _digits,
     "hex": lambda param, aux, count: [f"{count} digits"],
+    "alphabet": _alphabet,
     "same": lambda param, aux, count: [f"as part {count}"],
     "optional": lambda param, aux, count: ["value or None" if param else "key that may be absent"],
 }

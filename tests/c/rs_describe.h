@@ -22,6 +22,6 @@ static inline void say_kind(unsigned kind) {
     static const char *const names[] = {"",     "any",     "const",  "int",    "float",   "bool", "str",     "bytes",
                                         "list", "tuple",   "struct", "union",  "ndarray", "ext",  "decimal", "numbers",
                                         "dict", "symbols", "concat", "digits", "hex",     "same", "optional"};
-    static const char *const names_from_26[] = {"rising", "runs", "exceptions", "", "map"};
-    say("%s", kind >= 26 ? names_from_26[kind - 26] : names[kind]);
+    static const char *const names_from_24[] = {"alphabet", "", "rising", "runs", "exceptions", "", "map"};
+    say("%s", kind >= 24 ? names_from_24[kind - 24] : names[kind]);
 }

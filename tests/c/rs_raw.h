@@ -137,6 +137,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET:
     case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
     case RS_FMT_NODE_OPTIONAL: /* raw_row handles an absent key */
         if ((bits & 1) == 0) make_tag(out, 0);

@@ -5,8 +5,10 @@ static rs_template template;
 static char text[256];
 
 /* Returns the kinds of the parts, "none" without a template, or "failed". */
+static rs_alphabet alphabet; /* of the last part that has one */
+
 static const char *part_kinds(void) {
-    static const char *const names[] = {"const", "same", "digits", "hex", "dict", "text"};
+    static const char *const names[] = {"const", "same", "digits", "alphabet", "dict", "text"};
     bool alike = false;
     size_t used = 0;
     text[0] = '\0';
@@ -17,6 +19,9 @@ static const char *part_kinds(void) {
     for (uint32_t i = 0; alike && i < template.n; i++) {
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
+    }
+    for (uint32_t i = 0; alike && i < template.n; i++) {
+        if (template.at[i].kind == RS_PART_ALPHABET) alphabet = *template.at[i].alphabet;
     }
     clear_stats();
     return text;
@@ -36,11 +41,11 @@ TEST(test_kinds) {
     CHECK_STR(part_kinds(), "digits const same const digits");
     CHECK_U64(template.at[2].of, 0);
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08x", i * 2654435761u), add_text(s);
-    CHECK_STR(part_kinds(), "const hex");
-    CHECK(template.at[1].count == 8 && !template.at[1].upper);
+    CHECK_STR(part_kinds(), "const alphabet");
+    CHECK(alphabet.count == 8 && alphabet.letters[15] == 'f');
     for (unsigned i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
-    CHECK_STR(part_kinds(), "const hex");
-    CHECK(template.at[1].upper);
+    CHECK_STR(part_kinds(), "const alphabet");
+    CHECK(alphabet.letters[15] == 'F');
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
     CHECK_STR(part_kinds(), "const dict const digits");
@@ -61,7 +66,7 @@ TEST(test_odd_numbers) {
     for (unsigned i = 0; i < N; i++)
         (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u),
             s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
-    CHECK(strstr(part_kinds(), "hex") == NULL); /* letters of both cases */
+    CHECK(strstr(part_kinds(), "alphabet") == NULL || alphabet.bits == 5); /* letters of both cases */
 }
 
 TEST(test_not_alike) {

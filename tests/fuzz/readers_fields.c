@@ -19,7 +19,8 @@ static void compare_texts(const rs_cursor *cursor, const rs_place *place) {
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX: break;
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: break;
     default: return;
     }
     n = rs_text_short(&fast, place->node, place->body, place->bits, out);

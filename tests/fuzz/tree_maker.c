@@ -141,6 +141,14 @@ static void fill_coded(maker *m, made_node *node) {
     if (node->param < 32 && (choice & 64) != 0) node->param++;
 }
 
+static void fill_alphabet(maker *m, made_node *node) {
+    const unsigned choice = fuzz_take(m->in), bits = 1 + choice % 6;
+    const bool fixed = (node->where & IS_FIXED) != 0 || (choice & 64) != 0;
+    node->param = (uint8_t)(choice / 6 % 3);
+    if (fixed) node->flags = RS_FMT_FLAG_FIXED, node->count = 1 + fuzz_take(m->in) % 40;
+    for (unsigned i = 0; i < 1u << bits; i++) put_number(m, '0' + i, 1);
+}
+
 /* Fills the fields of a node by its kind, and adds its children. */
 static void fill(maker *m, made_node *node) {
     const unsigned below = node->where & (unsigned)(IN_EXT | IS_LEAF), fixed = node->where & IS_FIXED;
@@ -191,6 +199,7 @@ static void fill(maker *m, made_node *node) {
         put_number(m, fuzz_take_number(m->in, 8), 8);
         break;
     case RS_FMT_NODE_HEX: node->param = fuzz_take(m->in) & 1, node->count = 1 + fuzz_take(m->in) % 40; break;
+    case RS_FMT_NODE_ALPHABET: fill_alphabet(m, node); break;
     case RS_FMT_NODE_SAME: break; /* it repeats the first part, which is another node */
     case RS_FMT_NODE_OPTIONAL:
         node->param = (node->where & IN_STRUCT) != 0 ? fuzz_take(m->in) & 1 : 1;
@@ -213,7 +222,9 @@ static bool may_be(const maker *m, const made_node *node, uint8_t kind) {
     if ((where & IN_RISING) != 0) return kind == RS_FMT_NODE_INT || kind == RS_FMT_NODE_DIGITS;
     if ((where & IN_CONCAT) != 0) {
         if (kind == RS_FMT_NODE_SAME) return node->number > 0;
-        if ((where & IS_FIXED) != 0 && (kind == RS_FMT_NODE_STR || kind == RS_FMT_NODE_SYMBOLS)) return false;
+        if ((where & IS_FIXED) != 0 &&
+            (kind == RS_FMT_NODE_STR || kind == RS_FMT_NODE_SYMBOLS || kind == RS_FMT_NODE_ALPHABET))
+            return false;
         return rs_node_kind_of(kind)->part != RS_CONCAT_PART_NONE;
     }
     if (kind == RS_FMT_NODE_SAME) return false;

@@ -9,6 +9,7 @@ import pytest
 from golden import (
     literals,
     literals_alone,
+    literals_alphabet,
     literals_ends,
     literals_ext,
     literals_front,
@@ -32,6 +33,7 @@ RECORD_MODULES = (
     literals_alone,
     literals_placed,
     literals_map,
+    literals_alphabet,
     literals_front,
     literals_narrow,
 )

@@ -1,9 +1,11 @@
-"""Hypothesis strategies for trees with nodes of kinds 14 to 22 and 30, for tables, and for whole segments, which
+"""Hypothesis strategies for trees with nodes of kinds 14 to 22, 24 and 30, for tables, and for whole segments, which
 ref.writer makes.
 
 As in prop.trees, a tree strategy yields (node, strategy of values for it).
 """
 
+import math
+import string
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from prop import trees
 from ref import writer as w
 from ref.packed_writer import ABSENT, NONE, Joined, Pairs, Stored
 
+LETTERS = string.ascii_letters + string.digits + "+/"
 MASK = (1 << 64) - 1
 EDGES = [0, 1, -1, (1 << 63) - 1, -(1 << 63), 1 << 53, (1 << 53) + 1]
 int64 = st.one_of(st.sampled_from(EDGES), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-300, 300))
@@ -50,6 +53,28 @@ def hex_nodes(draw):
     return w.hex_(count, upper), st.text(
         "0123456789ABCDEF" if upper else "0123456789abcdef", min_size=count, max_size=count
     )
+
+
+@st.composite
+def alphabet_nodes(draw, rest=False):
+    bits, param = draw(st.integers(1, 6)), draw(st.integers(int(rest), 2))
+    letters = "".join(draw(st.permutations(LETTERS))[: 1 << bits])
+    if not rest and draw(st.integers(0, 9)) == 0:
+        uuids = st.uuids().map(str)
+        return w.alphabet("0123456789abcdef", 3, 32), uuids
+    count = None if rest else draw(st.one_of(st.none(), st.integers(1, 20)))
+
+    def text_of(numbers):
+        while rest and len(numbers) * bits % 8 >= bits:
+            numbers = numbers[:-1]  # these bytes denote one character fewer
+        missing = len(numbers) * bits % 8 if param else 0  # the last bits are zero
+        whole = sum(number << i * bits for i, number in enumerate(reversed(numbers))) >> missing << missing
+        text = "".join(letters[whole >> i * bits & (1 << bits) - 1] for i in reversed(range(len(numbers))))
+        return text + "=" * (-len(text) % (8 // math.gcd(8, bits)) if param == 2 else 0)
+
+    least, most = (count, count) if count else (0, 30)
+    numbers = st.lists(st.integers(0, (1 << bits) - 1), min_size=least, max_size=most)
+    return w.alphabet(letters, param, count, rest), numbers.map(text_of)
 
 
 @st.composite
@@ -228,7 +253,7 @@ def concat_of(children):
 # The tables that leaves may name. A global, because building the strategies for each case takes too long.
 current = [Tables()]
 
-PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit_nodes(), hex_nodes(), st.sampled_from([
+PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit_nodes(), hex_nodes(), alphabet_nodes(), st.sampled_from([
     (w.str_(0), own.texts), (w.str_(1), trees.text_below(256)), (w.str_(2), trees.text_below(0x10000)),
     (w.str_(4), trees.text_below(0x110000))]))  # fmt: skip
 
@@ -247,7 +272,16 @@ def texts(draw):
 
 
 CONCATS = st.lists(st.tuples(texts(), st.booleans()), max_size=5).map(concat_of)
-GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), CONCATS]
+GROUPS = [
+    trees.leaves,
+    decimals(),
+    number_nodes(),
+    number_nodes(),
+    digit_nodes(),
+    hex_nodes(),
+    alphabet_nodes(),
+    CONCATS,
+]
 
 
 @st.composite
@@ -272,12 +306,15 @@ def nodes_of(children):
     )
 
 
-ENDS = st.sampled_from(
-    [
-        (w.str_(1, True), trees.text_below(256)),
-        (w.str_(4, True), trees.text_below(0x110000)),
-        (w.bytes_(True), own.blobs),
-    ]
+ENDS = st.one_of(
+    st.sampled_from(
+        [
+            (w.str_(1, True), trees.text_below(256)),
+            (w.str_(4, True), trees.text_below(0x110000)),
+            (w.bytes_(True), own.blobs),
+        ]
+    ),
+    alphabet_nodes(rest=True),
 )
 WHOLE = st.recursive(leaves(), nodes_of, max_leaves=6)
 TAIL = st.tuples(st.lists(leaves(), max_size=3), ENDS).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
@@ -307,7 +344,7 @@ def segments(draw):
         blocks,
         [*tables.trees, node],
         tables=tables.made or None,
-        features_required=127 - 2,
+        features_required=127 - 2 + 32768,
         max_values=5000,  # low limits stop damaged counts soon
         max_bytes=1 << 18,
     )

@@ -76,7 +76,7 @@ FEATURES_OF_KINDS = {
     trees.SYMBOLS: reader.FEATURE_TABLES, trees.CONCAT: reader.FEATURE_TEXT, trees.DIGITS: reader.FEATURE_TEXT,
     trees.HEX: reader.FEATURE_TEXT, trees.SAME: reader.FEATURE_TEXT, trees.OPTIONAL: reader.FEATURE_OPTIONAL,
     trees.MAP: reader.FEATURE_MAP, trees.RISING: reader.FEATURE_PLACED, trees.RUNS: reader.FEATURE_PLACED,
-    trees.EXCEPTIONS: reader.FEATURE_PLACED,
+    trees.EXCEPTIONS: reader.FEATURE_PLACED, trees.ALPHABET: reader.FEATURE_ALPHABET,
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ slow_to_draw = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=100
 )
 TOP = (1 << 64) - 1
+BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def single(root, raw, trees=(), tables=None, **header):
@@ -44,7 +45,10 @@ LITERALS = [  # tree, bytes, value
     (w.numbers((1 << 63) - 1, max_width=64), "01 0F 01 00 00 00 00 00 00 00", [-(1 << 63)]),
     (w.numbers(stride=2, head_width=4, max_width=64), "03 10 0F FF FF FF FF FF FF FF FF", [0, 1, -(1 << 63)]),
     (w.digits(0, 7, 3), "", "007"), (w.digits(8), "FF", "255"), (w.digits(64), "FF " * 8, str(TOP)), (w.digits(4, TOP), "01", "0"),
-    (w.digits(0, 0, 20), "", "0" * 20), (w.digits(0, 12345, 2), "", "12345"), (w.hex_(3), "AB C7", "abc"), (w.hex_(4, True), "AB C0", "ABC0"),
+    (w.digits(0, 0, 20), "", "0" * 20), (w.digits(0, 12345, 2), "", "12345"), (w.hex_(3), "AB C7", "abc"), (w.alphabet("ACGT", count=5), "1B 40", "ACGTC"), (w.alphabet("01", 1), "09 A5", "101001010"),
+    (w.alphabet(BASE64, 2, rest=True), "4D", "TQ=="), (w.alphabet(BASE64, 2), "07 66 6F 6F 00 00", "Zm9vAAA="), (w.alphabet("ab" * 4, 2, 1), "", "a======="),
+    (w.alphabet("0123456789ABCDEF", 3, 32), "00 11 22 33 44 55 66 77 88 99 AA BB CC DD EE FF", "00112233-4455-6677-8899-AABBCCDDEEFF"),
+    (w.hex_(4, True), "AB C0", "ABC0"),
     (PATHS, "03 01 78", "a-xx03"), (w.concat([]), "", ""), (w.concat([w.const("é"), w.str_(4)]), "01 00 F6 01 00", "é\U0001F600"),
     (w.concat([w.str_(2, True)]), "AC 20 61 00", "€a"), (w.optional(w.str_(1)), "01 01 61", "a"), (w.optional(w.str_(1)), "00", None),
     (w.struct_(ROW), "3B", {"a": 5, "b": True}), (w.struct_(ROW), "00", {"b": None}),
@@ -68,7 +72,8 @@ BAD = [  # tree, bytes, code
     (w.numbers(stride=4, head_width=9), "04 00 00 00 00", "TRUNCATED"), (w.numbers(), "FF FF FF FF FF FF FF FF FF 01", "LIMIT"),
     (w.numbers(), "00 00", "TRAILING"), (w.numbers(max_width=3), "03 03 D0 01 00", "TRAILING"), (w.decimal(16), "00", "TRUNCATED"),
     (w.str_(2, True), "61", "VALUE"), (w.str_(4, True), "00 00 11 00", "VALUE"), (w.concat([w.str_(4)]), "01 00 00 11 00", "VALUE"),
-    (w.concat([w.str_(1), w.str_(1)]), "01 61", "TRUNCATED"), (w.hex_(3), "AB", "TRUNCATED"), (w.optional(w.float_()), "01", "TRUNCATED"),
+    (w.concat([w.str_(1), w.str_(1)]), "01 61", "TRUNCATED"), (w.hex_(3), "AB", "TRUNCATED"), (w.alphabet("ACGT"), "05 1B", "TRUNCATED"), (w.alphabet("ACGT"), "FF FF FF FF FF FF FF FF FF 01", "TRUNCATED"),
+    (w.optional(w.float_()), "01", "TRUNCATED"),
     (w.map_(w.int_(3), w.bool_()), "09 09", "TRUNCATED"), (w.map_(w.int_(3), w.bool_()), "FF FF FF FF FF FF FF FF FF 01", "LIMIT"),
     (w.map_(w.int_(3), w.str_(1)), "01 01", "TRUNCATED"), (w.map_(w.int_(3), w.bool_()), "00 00", "TRAILING"),
     (w.optional(w.float_()), "00 00", "TRAILING"), (w.concat([w.str_(0)]), "03", "VALUE"),
@@ -112,7 +117,9 @@ BAD_TREES = [
     w.concat([w.concat([])]), w.concat([w.optional(w.str_())]), w.concat([w.union([w.str_(), w.str_()])]), w.concat([w.same(0)]),
     w.concat([w.str_(), w.same(1)]), w.concat([w.str_(), w.same(0), w.same(1)]), w.concat([w.same(1), w.str_()]), w.same(0), w.tuple_([w.str_(), w.same(0)]),
     w.concat([w.str_(), w.Node(21, param=1)]), w.concat([w.str_(), w.Node(21, aux=b"\0")]), w.concat([w.str_(), w.Node(21, flags=1)]),
-    w.digits(65), w.digits(3, 0, 21), w.Node(19, aux=bytes(7)), w.Node(19, flags=1, aux=bytes(8)), w.hex_(0), w.hex_(65536), w.Node(20, param=2, count=1),
+    w.digits(65), w.digits(3, 0, 21), w.Node(19, aux=bytes(7)), w.Node(19, flags=1, aux=bytes(8)), w.hex_(0), w.hex_(65536), w.alphabet("A"), w.alphabet("ACG"), w.Node(24, aux=b"A\xe9"), w.alphabet("01" * 64), w.alphabet("01", 4), w.alphabet("01", count=0),
+    w.alphabet("01", count=65536), w.alphabet("01", 0, rest=True), w.alphabet("01", 3), w.alphabet("01" * 8, 3, 31), w.Node(24, flags=3, param=1, aux=b"01", count=1),
+    w.list_(w.alphabet("01", 1, rest=True)), w.Node(20, param=2, count=1),
     w.Node(20, count=1, aux=b"\0"), w.Node(20, count=1, flags=1),
     w.Node(30, (w.any_(),)), w.Node(30, (w.any_(),) * 3), w.Node(30, (w.any_(),) * 2, 1), w.Node(30, (w.any_(),) * 2, flags=1),
     w.Node(30, (w.any_(),) * 2, count=1), w.Node(30, (w.any_(),) * 2, aux=b"\0"), w.map_(w.any_(), w.bytes_(True)),
@@ -135,7 +142,7 @@ def test_bad_tree(root):
 
 GOOD_TREES = [  # at the limits; only the record is truncated
     w.decimal(64, 0, 22, 32), w.numbers(floats=True, scale=22, stride=16, head_width=64, max_width=64), w.dict_coded([0] * 64, 32, 64),
-    w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
+    w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.alphabet("01", count=65535), w.tuple_([w.int_(8), w.alphabet("01" * 32, 2, rest=True)]), w.alphabet("01" * 8, 3, 32), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
     w.optional(w.int_(64)), w.tuple_([w.str_(1), w.union([w.str_(1), w.tuple_([w.float_(), w.bytes_(True)])]), w.float_()]),
     w.ext(4, None, w.list_(w.dict_coded([0], 0, 1))), w.optional(w.concat([w.str_(1), w.str_(2, True), w.hex_(1)])),
 ]  # fmt: skip
@@ -362,6 +369,7 @@ def test_shared_bytes_are_counted():
         (w.bytes_(), word, 5),
         (w.any_(), b"\x09" + word, 7),
         (w.hex_(6), b"\1\2\3", 6),
+        (w.alphabet(BASE64, 2), b"\2M", 4),
         (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6),
         (w.digits(0, 7, 4), b"", 4),
     ):

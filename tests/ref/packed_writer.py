@@ -1,4 +1,4 @@
-"""Nodes of kinds 14 to 22 and 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses only
+"""Nodes of kinds 14 to 22, 24 and 30 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses only
 the width of a chunk of numbers (the narrowest) and the symbols of a text (the longest that fit).
 """
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 from .dtypes import varint
 
 DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = range(14, 23)
+ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
 FIXED, REST = 1, 2
@@ -153,6 +154,11 @@ def hex_(count, upper=False):
     return Node(HEX, param=int(upper), count=count)
 
 
+def alphabet(letters, param=0, count=None, rest=False):
+    flags = FIXED if count is not None else REST * rest
+    return Node(ALPHABET, param=param, flags=flags, aux=letters.encode(), count=count or 0)
+
+
 def same(number):
     return Node(SAME, count=number)
 
@@ -222,6 +228,21 @@ def map_sides(node, value):
 
 def hex_body(text):
     return bytes.fromhex(text + "0" * (len(text) % 2))
+
+
+def alphabet_size(node, n):
+    bits = n * (len(node.aux).bit_length() - 1)
+    return bits // 8 if node.param in (1, 2) else (bits + 7) // 8
+
+
+def alphabet_body(node, text):
+    width, letters = len(node.aux).bit_length() - 1, node.aux.decode()
+    text = text.rstrip("=") if node.param == 2 else text.replace("-", "") if node.param == 3 else text
+    number = 0
+    for letter in text:
+        number = number << width | letters.index(letter)
+    raw = (number << -len(text) * width % 8).to_bytes((len(text) * width + 7) // 8, "big")
+    return (b"" if node.flags else varint(len(text))) + raw[: alphabet_size(node, len(text))]
 
 
 # ---- symbol tables ---------------------------------------------------------------------------------------------------

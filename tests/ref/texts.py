@@ -1,16 +1,36 @@
-"""The str of concat, symbols, digits and hex nodes of csrc/FORMAT.md, and of the parts of a concat, which may be
+"""The str of concat, symbols, digits, hex and alphabet nodes of csrc/FORMAT.md, and of the parts of a concat, which may be
 entries of tables."""
+
+import math
 
 from .cursor import Cursor, fail
 from .steps import bit_field, in_order_of_bodies, read_str, stored, table_value, union_child
-from .trees import ANY, CONCAT, CONST, DICT_CODED, DIGITS, HEX, MASK, OPTIONAL, REST, SAME, STR, SYMBOLS, UNION, ceil8
+from .trees import (
+    ALPHABET,
+    ANY,
+    CONCAT,
+    CONST,
+    DICT_CODED,
+    DIGITS,
+    FIXED,
+    HEX,
+    MASK,
+    OPTIONAL,
+    REST,
+    SAME,
+    STR,
+    SYMBOLS,
+    UNION,
+    ceil8,
+    letters_size,
+)  # fmt: skip
 from .values import read_any
 
 TEXT_PARTS = 8192
 
 
 def read_text_node(node, cur, bits):
-    """The str of a concat, symbols, digits or hex node."""
+    """The str of a concat, symbols, digits, hex or alphabet node."""
     return read_part(node, cur, bits, [TEXT_PARTS])
 
 
@@ -27,6 +47,8 @@ def read_part(node, cur, bits, left):
     if node.kind == HEX:
         digits = cur.take(ceil8(4 * node.count)).hex()[: node.count]
         return digits.upper() if node.param else digits
+    if node.kind == ALPHABET:
+        return read_letters(node, cur)
     if node.kind == STR:
         return read_str(node, cur)
     if node.kind == DICT_CODED:
@@ -41,6 +63,24 @@ def read_part(node, cur, bits, left):
             cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget)
         )
     fail("VALUE", start, f"a part of a concat is of kind {node.kind}")
+
+
+def read_letters(node, cur):
+    letters = node.letters().decode()
+    bits = len(letters).bit_length() - 1
+    if node.flags & REST:
+        raw = cur.take(cur.end - cur.pos)
+        n = -(-8 * len(raw) // bits)
+    else:
+        n = node.count if node.flags & FIXED else cur.varint()
+        raw = cur.take(letters_size(node, n))
+    digits = "".join(f"{byte:08b}" for byte in raw).ljust(n * bits, "0")
+    text = "".join(letters[int(digits[i * bits : (i + 1) * bits], 2)] for i in range(n))
+    if node.param == 2:
+        text += "=" * (-n % (8 // math.gcd(8, bits)))
+    if node.param == 3:
+        text = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return text
 
 
 def read_alone_part(node, cur, left):

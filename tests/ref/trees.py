@@ -12,10 +12,11 @@ TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 
 (ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
  HEX, SAME, OPTIONAL) = range(1, 23)  # fmt: skip
+ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
 FIXED, REST = 1, 2
-TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX}  # parts of a concat, with const and same
+TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX, ALPHABET}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30, 31}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
 
@@ -65,6 +66,10 @@ class Node:
     def base(self):
         return struct.unpack_from("<Q", self.aux.data, self.aux.pos)[0]
 
+    def letters(self):
+        """The characters of an alphabet, as bytes."""
+        return bytes(self.aux.data[self.aux.pos : self.aux.end])
+
     def table_numbers(self):
         return struct.unpack_from(f"<{self.aux_size() // 4}I", self.aux.data, self.aux.pos)
 
@@ -111,7 +116,7 @@ def read_tree(data, start, size):
     for i in range(n_nodes):
         at = start + 8 + 24 * i
         kind, param, flags, n_children, first, aux_at, aux_n, count = struct.unpack_from("<BBHIIIII", data, at)
-        known = kind <= OPTIONAL or RISING <= kind <= EXCEPTIONS or kind == MAP
+        known = kind <= OPTIONAL or kind == ALPHABET or RISING <= kind <= EXCEPTIONS or kind == MAP
         if not known or (kind == EXT and param not in EXT_CODES):
             fail("VERSION", at, f"node kind {kind}, param {param}")
         if first != (following if n_children else 0) or n_children > n_nodes - following:
@@ -165,7 +170,7 @@ def check_positions(nodes):  # 18
     if nodes[0].kind == SAME or nodes[0].is_key():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
     for node in nodes:
-        if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS) and id(node) not in tail:
+        if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS, ALPHABET) and id(node) not in tail:
             fail("TREE", node.offset, "REST that is not in tail position")
         if id(node) in tail:
             tail.update(map(id, tail_children(node)))
@@ -214,7 +219,7 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
     SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0), MAP: ((2, 2), {0}, {0}, 0),
-    RISING: ((1, 1), {0}, {0}, 0), RUNS: ((1, 1), {0}, {0}, 0), EXCEPTIONS: ((2, 2), {0}, {0}, 0),
+    ALPHABET: ((0, 0), {0, 1, 2, 3}, {0, FIXED, REST}, None), RISING: ((1, 1), {0}, {0}, 0), RUNS: ((1, 1), {0}, {0}, 0), EXCEPTIONS: ((2, 2), {0}, {0}, 0),
 }  # fmt: skip
 COUNTS = {
     DICT_CODED: range(1 << 32),
@@ -232,7 +237,7 @@ def check_node(node):
         fail("TREE", node.offset, f"children, param or flags of a node of kind {node.kind}")
     if node.kind == STR and node.param == 0 and node.flags:
         fail("TREE", node.offset, "REST of a str of param 0")
-    counted = node.kind in (LIST, NUMBERS) and node.flags & FIXED
+    counted = node.kind in (LIST, NUMBERS, ALPHABET) and node.flags & FIXED
     if not counted and node.count not in COUNTS.get(node.kind, range(1)):
         fail("TREE", node.offset, "count")
     if aux_size is not None and node.aux_size() != aux_size:
@@ -265,6 +270,26 @@ def read_aux(node):
         node.packed = Packed(base, scale, correction)
     elif node.kind == NUMBERS:
         read_numbers_aux(node)
+    elif node.kind == ALPHABET:
+        check_alphabet(node)
+
+
+def check_alphabet(node):
+    letters = node.letters()
+    if len(letters) not in (2, 4, 8, 16, 32, 64) or not letters.isascii():
+        fail("TREE", node.offset, "an alphabet")
+    if node.flags & REST and node.param not in (1, 2):
+        fail("TREE", node.offset, "REST of an alphabet of this param")
+    if node.flags & FIXED and not 1 <= node.count <= 65535:
+        fail("TREE", node.offset, "count of an alphabet")
+    if node.param == 3 and (len(letters), node.count) != (16, 32):
+        fail("TREE", node.offset, "UUIDs that are not 32 of 16 characters")
+
+
+def letters_size(node, n):
+    """The bytes of n characters of an alphabet."""
+    bits = n * (len(node.letters()).bit_length() - 1)
+    return bits // 8 if node.param in (1, 2) else ceil8(bits)
 
 
 def read_numbers_aux(node):
@@ -318,6 +343,8 @@ def measure(node):
         node.bits, node.size = node.param, 0
     elif kind == HEX:
         node.size = (node.count + 1) // 2
+    elif kind == ALPHABET and node.flags & FIXED:
+        node.size = letters_size(node, node.count)
     elif kind == FLOAT:
         node.size = 8
     elif kind == LIST and node.flags and sizes[0] is not None:

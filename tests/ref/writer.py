@@ -16,8 +16,8 @@ from .offset_writer import line_groups, offset_groups
 
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone
-    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
-    Node, Nothing, Own, Pairs, Pick, Stored, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
+    ABSENT, ALPHABET, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
+    Node, Nothing, Own, Pairs, Pick, Stored, alphabet, alphabet_body, alphabet_size, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
     symbols,
 )  # fmt: skip
 
@@ -255,6 +255,8 @@ def fixed_size(node):
         return node.param // 8 if node_bits(node) == 0 else 0
     if node.kind in (DICT_CODED, HEX, SAME, RISING, RUNS):
         return (node.count + 1) // 2 if node.kind == HEX else 0
+    if node.kind == ALPHABET:
+        return alphabet_size(node, node.count) if node.flags & 1 else None
     if node.kind == OPTIONAL:
         return 0 if sizes[0] == 0 else None
     if node.kind == 8:
@@ -338,8 +340,8 @@ def encode_later(node, value, arrays):
         return value.number, b""
     if kind == SYMBOLS:
         return 0, (b"" if node.flags & REST else varint(len(value.raw))) + value.raw
-    if kind == HEX:
-        return 0, hex_body(value)
+    if kind in (HEX, ALPHABET):
+        return 0, hex_body(value) if kind == HEX else alphabet_body(node, value)
     if kind == CONCAT:
         return 0, encode_tuple(node, value.values, arrays)
     if kind == OPTIONAL:

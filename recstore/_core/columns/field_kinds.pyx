@@ -222,7 +222,7 @@ cdef class FieldKinds:
 KINDS_OF_NODES = {
     RS_FMT_NODE_INT: "int", RS_FMT_NODE_BOOL: "bool", RS_FMT_NODE_FLOAT: "float", RS_FMT_NODE_DECIMAL: "float",
     RS_FMT_NODE_STR: "str", RS_FMT_NODE_SYMBOLS: "str", RS_FMT_NODE_CONCAT: "str", RS_FMT_NODE_DIGITS: "str",
-    RS_FMT_NODE_HEX: "str", RS_FMT_NODE_BYTES: "bytes",
+    RS_FMT_NODE_HEX: "str", RS_FMT_NODE_ALPHABET: "str", RS_FMT_NODE_BYTES: "bytes",
 }
 
 

@@ -20,6 +20,7 @@ RECORDS = [{
     "again": f"{i * 7919 % 5003:05}/{i * 7919 % 5003:05}.jpg", "polygon": [(i * k) % 640 for k in range(i % 7 + 3)],
     "root": math.sqrt(i), "raw": b"%d" % (i * i), "pair": (i * 13 % 2003, i % 2 == 0),
     "day": datetime.date(2020, 1, 1 + i % 28), "vector": np.arange(i % 50, i % 50 + 3, dtype=np.int16),
+    "token": hashlib.sha256(b"token %d" % i).hexdigest()[: i % 30 * 2],
     "word": f"{i * 37 % 1009:x}" * (i % 3),
     "text": "the quick brown fox jumps over the lazy dog "[i % 11 :] + f"{i * i}", "same": {"a": None, "b": [1, 2]},
     **({} if i % 4 else {"crowd": True}), **({} if i % 500 else {"note": f"x{i}"}), "odd": None if i % 5 else i,
