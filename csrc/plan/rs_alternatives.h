@@ -50,8 +50,7 @@ typedef struct rs_alternative {
     struct rs_position *children;
     rs_key_set *key_sets; /* struct */
     uint32_t n_key_sets, key_sets_capacity, last_key_set;
-    uint32_t *
-        offsets; /* int, float, str, list of numbers or of one length: the offset of each value from the base of the run */
+    uint32_t *offsets; /* int, float, str, some lists: the offset of each value from the base of the run */
     uint32_t n_offsets, offsets_capacity; /* n_offsets is below n if the offsets reached their limit */
     rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
     bool gave_up;                         /* distinct values are not collected: too many, or not worth a table */

@@ -5,6 +5,7 @@
 
 enum {
     ENTRY_BITS = 17,    /* cost of an entry besides its bytes: its offset */
+    NONE_BITS = 512,    /* least gain of None as an entry */
     MAX_TABLE_DEPTH = 3 /* the longest chain of tables that name tables */
 };
 
@@ -189,12 +190,42 @@ static bool is_none(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
 }
 
+/* Makes None an entry of the other candidate's table if its numbers stay as wide: that saves the bit of an optional. A
+ * rare value is better as an optional, which rs_plan_move_rare moves out of the bit group. */
+static rs_status merge_none(chooser *self, const candidate *candidates, uint64_t values, candidate *out, bool *merged) {
+    const candidate *none = &candidates[is_none(candidates[1].plan)],
+                    *words = &candidates[!is_none(candidates[1].plan)];
+    rs_plan *d = words->plan;
+    *merged = false;
+    if (!is_none(none->plan) || d->kind != RS_FMT_NODE_DICT_CODED) return RS_OK;
+    const uint64_t n = d->entries.n, width = rs_bit_width(n - 1);
+    if (rs_bit_width(n) != width || values < 8 * n + NONE_BITS) return RS_OK;
+    if (values * width > d->n * ((width + 7) / 8 * 8 + 16)) return RS_OK;
+    rs_span *spans = (rs_span *)rs_arena_take(&self->stats->arena, (n + 1) * sizeof *spans);
+    if (spans == NULL) return rs_no_memory(self->err);
+    memcpy(spans, d->entries.spans, n * sizeof *spans);
+    spans[n].off = (uint32_t)(none->plan->aux.ptr - d->entries.base);
+    spans[n].size_bytes = 1;
+    d->entries.spans = spans;
+    d->entries.n++;
+    out->bits = words->bits + none->plan->n * width;
+    out->plan = d;
+    d->n = values;
+    *merged = true;
+    return RS_OK;
+}
+
 rs_status rs_plan_join(chooser *self, candidate *candidates, uint32_t n, uint64_t values, candidate *out) {
     if (n == 1) {
         *out = candidates[0];
         return RS_OK;
     }
     sort_candidates(candidates, n);
+    if (n == 2) {
+        bool merged;
+        RS_TRY(merge_none(self, candidates, values, out, &merged));
+        if (merged) return RS_OK;
+    }
     if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(candidates[0].plan) || is_none(candidates[1].plan))) {
         const candidate *other = &candidates[is_none(candidates[0].plan)];
         out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);

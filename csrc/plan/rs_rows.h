@@ -1,4 +1,5 @@
-/* rs_rows.h: decides from a sample whether lists of one length are stored as rows: tuples with a node for each place. */
+/* rs_rows.h: decides from a sample whether lists of one length are stored as rows: tuples with a node for each place.
+ */
 #pragma once
 
 #include "plan/rs_alternatives.h"

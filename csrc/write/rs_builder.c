@@ -8,7 +8,7 @@
 /* The memory for raw records. It must not move, because threads read it while the block is filled. Only a giant record
  * makes it grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
-enum { FRONT_MOST = 1 << 20 }; /* the largest segment that may have sections in the header */
+enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments that may have sections in the header */
 
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices) {
     const rs_choices default_choices = rs_choices_of(RS_LEVEL_AUTO);
@@ -334,12 +334,12 @@ typedef struct pending_section {
     rs_section *section; /* its offset is 0 until it is placed */
 } pending_section;
 
-/* Places sections within the header's bytes, each time the largest that fits. Large segments, where this saves little,
- * keep the plain layout, which every reader knows. */
+/* Places sections within the header's bytes, each time the largest that fits. Segments of a few pages, and large
+ * ones, where this saves little, keep the plain layout, which every reader knows. */
 static rs_status place_in_front(rs_builder *self, pending_section *parts, unsigned n, rs_error *err) {
     const uint64_t size = self->writer->position;
     uint64_t at = RS_FMT_FRONT;
-    if (size > FRONT_MOST || !self->may_use_front) return RS_OK;
+    if (size < FRONT_LEAST || size > FRONT_MOST || !self->may_use_front) return RS_OK;
     RS_TRY(rs_buffer_append_zeros(&self->front, RS_FMT_HEADER_SIZE, err));
     for (;;) {
         pending_section *largest = NULL;

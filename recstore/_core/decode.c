@@ -602,7 +602,7 @@ static bool may_keep(const rs_node *root, PyObject *value) {
 #else
     if (root->kind == RS_FMT_NODE_EXT) return DECODE_IMMUTABLE >> root->param & 1;
     return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
-           PyBytes_CheckExact(value);
+           PyBytes_CheckExact(value) || value == Py_None;
 #endif
 }
 

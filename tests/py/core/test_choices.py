@@ -15,7 +15,7 @@ from recstore.building import build_options, streaming
 LEVELS = ["none", "fast", "auto", "small"]
 RECORDS = [{
     "id": i * 7919 % 5003, "path": f"train/{i % 20:04}/{i * 31 % 1000:08}.jpg", "label": ("cat", "dog", "cow")[i % 3],
-    "score": i % 1000 / 100, "box": [i % 640 / 4, 1.25, i % 77 / 4],
+    "score": i % 1000 / 100, "box": [i % 640 / 4, 1.25, i % 77 / 4][: 2 + i % 2],
     "hex": f"sha/{hashlib.sha256(b'%d' % i).hexdigest()}.wav", "flag": i * i % 7 < 3,
     "again": f"{i * 7919 % 5003:05}/{i * 7919 % 5003:05}.jpg", "polygon": [(i * k) % 640 for k in range(i % 7 + 3)],
     "root": math.sqrt(i), "raw": b"%d" % (i * i), "pair": (i * 13 % 2003, i % 2 == 0),

@@ -30,8 +30,10 @@ def in_front(data):
     return inside
 
 
-@pytest.mark.parametrize(("n", "is_used"), [(100, True), (4000, True), (120_000, True), (140_000, False)])
-def test_lists_of_up_to_a_megabyte_have_sections_within_the_header(n, is_used, tmp_path):
+@pytest.mark.parametrize(
+    ("n", "is_used"), [(100, False), (3000, False), (4000, True), (120_000, True), (140_000, False)]
+)
+def test_lists_of_medium_size_have_sections_within_the_header(n, is_used, tmp_path):
     records = numbers(n)
     data = saved_bytes(records, tmp_path / "x.recs")
     assert bool(in_front(data)) == is_used
