@@ -249,6 +249,12 @@ def test_huge_pages(machine, setting, expected):
     assert doctor_checks.huge_pages(machine.system()).values["dev_shm"] == "advise"
 
 
+@pytest.mark.parametrize(("release", "mends"), [("6.1.0-13-amd64", False), ("5.15.0", True), ("6", True)])
+def test_newer_kernels_make_huge_pages_without_a_setting(machine, release, mends):
+    machine.write("proc/sys/kernel/osrelease", release + "\n")
+    assert bool(doctor_checks.huge_pages(machine.system()).mend) is mends
+
+
 # ---- Processes ----
 
 
