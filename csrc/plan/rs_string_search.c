@@ -542,14 +542,12 @@ static void set_start(const search *self, const draft *d, uint32_t first, rs_cut
     rs_cut_set_start(out, text, step, leaf);
 }
 
-/* Returns whether the first string that fits consists of digits, decimal or hexadecimal ones. Only digits are worth a
- * template of a single part. */
-static bool is_hex(const search *self, const draft *d) {
-    column_stats f = {.lower = true, .upper = true};
+/* Returns whether a template of a single part may be of use: its texts may be numbers or texts of an alphabet. */
+static bool is_useful_alone(const search *self, const draft *d) {
     uint32_t i = 0;
     while (!d->fits[i]) i++;
-    add_hex(&f, self->sample->strings[i]);
-    return f.lower || f.upper;
+    const rs_slice s = self->sample->strings[i];
+    return d->leaves[0].alphabet != 0 || (s.ptr != s.end && rs_cut_class_of(*s.ptr) == RS_CUT_DIGITS);
 }
 
 bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
@@ -572,7 +570,7 @@ bool rs_cut_search(const rs_sample *sample, rs_cut_guess *out) {
     list_signs(&self);
     try_all(&self, &best);
     if (weigh(&self, &best) >= (has_text(&best) ? plain - plain / 10 : plain)) return false;
-    if (best.n_leaves == 1 && !is_hex(&self, &best)) return false;
+    if (best.n_leaves == 1 && !is_useful_alone(&self, &best)) return false;
     memset(out, 0, sizeof *out);
     out->cut.n_steps = (uint16_t)best.n_steps;
     out->cut.n_leaves = (uint16_t)best.n_leaves;
