@@ -22,6 +22,9 @@
         __builtin_prefetch(p); \
         __asm__ volatile(""); \
     } while (0)
+/* Hides from the compiler what is known of a number; keeps a branch, which is predicted, from becoming a move. */
+#define RS_OPAQUE(n) __asm__("" : "+r"(n))
+#define RS_KEEP_BRANCH() __asm__ volatile("")
 #else
 #define RS_NODISCARD
 #define RS_LIKELY(x) (x)
@@ -30,6 +33,8 @@
 #define RS_INLINE static inline
 #define RS_PRINTF(f, a)
 #define RS_PREFETCH(p) ((void)(p))
+#define RS_OPAQUE(n) ((void)(n))
+#define RS_KEEP_BRANCH() ((void)0)
 #endif
 
 /* Aborts on a caller's mistake, in debug and sanitizer builds only. Malformed bytes give a status instead. */

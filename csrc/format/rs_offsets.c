@@ -41,6 +41,7 @@ rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const 
     out->heap_crc = rs_load_u32(e + RS_FMT_B_HEAP_CRC);
     out->arrays_crc = rs_load_u32(e + RS_FMT_B_ARRAYS_CRC);
     out->places_size_bytes = rs_load_u64(e + RS_FMT_B_PLACES_SIZE);
+    out->root = NULL;
     out->placed = NULL;
 
     if (rs_load_u16(e + RS_FMT_B_RESERVED) != 0) {

@@ -21,6 +21,7 @@ typedef struct rs_block {
     uint32_t heap_crc, arrays_crc;
     uint64_t places_size_bytes;
     uint64_t rows_size_bytes;       /* the bytes of the heap before the places */
+    const struct rs_node *root;     /* of its tree, once the store has read the block: a read waits for one load less */
     const struct rs_placed *placed; /* the sections of its tree's placed nodes (rs_places.h); NULL without such nodes */
 } rs_block;
 

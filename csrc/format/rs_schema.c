@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-enum { RS_CACHE_LINE = 64 };
 RS_STATIC_ASSERT(sizeof(rs_node) % RS_CACHE_LINE == 0, "each node begins at a cache line");
 
 #include "format/rs_node_kinds.h"

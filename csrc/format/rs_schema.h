@@ -6,7 +6,7 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-enum { RS_AUX_SLACK = 16 };
+enum { RS_AUX_SLACK = 16, RS_CACHE_LINE = 64 };
 
 /* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and the nodes
  * of a tree begin at a multiple of 64, because the trees of a store of many blocks do not all fit the caches. */

@@ -19,7 +19,9 @@ typedef struct rs_table {
 /* One table of a dict-coded node. */
 typedef struct rs_coded_table {
     const rs_table *table;
-    uint32_t first, end; /* its entries have the numbers first to end - 1 among the node's entries */
+    const uint8_t *rows;     /* its entries, if all have row_size_bytes bytes, else NULL */
+    uint32_t row_size_bytes; /* copied, so that a read does not wait for the table */
+    uint32_t first, end;     /* its entries have the numbers first to end - 1 among the node's entries */
 } rs_coded_table;
 
 /* The tables of one dict-coded node. The tree owns it. The fields that a read uses are adjacent, because a
@@ -56,5 +58,10 @@ RS_NODISCARD RS_INLINE rs_status rs_dict_coded_find(const rs_node *node, uint64_
     }
     while (i >= at->end) at++;
     *table = at->table;
+    if (at->rows != NULL) {
+        out->ptr = at->rows + (i - at->first) * at->row_size_bytes;
+        out->end = out->ptr + at->row_size_bytes;
+        return RS_OK;
+    }
     return rs_offsets_locate(at->table->segment, &at->table->block, (uint32_t)i - at->first, out, err);
 }

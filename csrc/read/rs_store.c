@@ -146,6 +146,7 @@ static rs_status load_table(rs_store *self, uint32_t number, unsigned table_dept
     if (table.kind == RS_FMT_TABLE_VALUES) {
         RS_TRY(load_tree(self, table.block.tree, number, table_depth, err));
         table.tree = &self->trees[table.block.tree];
+        table.block.root = table.tree->nodes;
         if (table.tree->n_placed > 0) {
             return rs_error_set(err, RS_E_FMT_TREE, RS_NOWHERE, "the tree of table %u has placed nodes", number);
         }
@@ -192,6 +193,10 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
             return RS_OK;
         }
         coded->at[i].table = table;
+        if (table->block.index_width == 0) {
+            coded->at[i].rows = table->segment + table->block.heap_off;
+            coded->at[i].row_size_bytes = table->block.row_size_bytes;
+        }
         coded->at[i].first = coded->count;
         coded->count += table->block.n_records; /* at most 64 times 65,536 */
         coded->at[i].end = coded->count;
@@ -280,6 +285,7 @@ static rs_status read_block(rs_store *self, uint64_t number, bool whole, rs_bloc
         free(placed);
         return status;
     }
+    block.root = self->trees[block.tree].nodes;
     block.placed = placed; /* freed with the blocks */
     *out = block;
     return RS_OK;

@@ -78,24 +78,41 @@ RS_COLD rs_status rs_store_no_block(const rs_store *self, uint64_t index, rs_err
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
 
+/* Prefetches the first nodes of a block's tree. The processor fetches the lines after them. */
+RS_INLINE void rs_store_prefetch_tree(const rs_block *block) {
+    for (unsigned i = 0; i < 4; i++) RS_PREFETCH((const uint8_t *)block->root + i * RS_CACHE_LINE);
+}
+
+/* Returns the block of record `index`, below header.n_records, or NULL for a block that is not loaded or begins within
+ * a group; *number is then where to search. Most blocks of large stores are full. The address of a full block comes
+ * from `index`, so that the processor, which predicts the branch, fetches it without waiting for GROUPS. */
+RS_INLINE const rs_block *rs_store_block_of(const rs_store *self, uint64_t index, uint64_t *number) {
+    uint64_t full = index / RS_FMT_BLOCK_RECORDS;
+    RS_OPAQUE(full);
+    *number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    if (RS_UNLIKELY(*number >= self->n_blocks)) return NULL;
+    const rs_block *block = &self->blocks[*number];
+    if (RS_LIKELY(*number == index / RS_FMT_BLOCK_RECORDS)) {
+        block = &self->blocks[full];
+        RS_KEEP_BRANCH();
+    }
+    return RS_LIKELY(index - block->first_record < block->n_records) ? block : NULL;
+}
+
 /* Finds record `index`, below header.n_records. *out is valid until close. Rules 13 and 15, and the errors of
  * rs_store_load_block. */
 RS_NODISCARD RS_INLINE rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
-    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    if (RS_LIKELY(number < self->n_blocks)) {
-        const rs_block *block = &self->blocks[number];
-        uint64_t local = index - block->first_record;
-        if (RS_LIKELY(local < block->n_records)) {
-            out->block = block;
-            out->tree = &self->trees[block->tree];
-            out->local = (uint32_t)local;
-            RS_TRY(rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &out->bytes, err));
-            /* Load the record while its tree is looked up: in a large store neither is in the caches. */
-            RS_PREFETCH(out->bytes.ptr);
-            return RS_OK;
-        }
-    }
-    return rs_store_find_slowly(self, index, number, out, err);
+    uint64_t number;
+    const rs_block *block = rs_store_block_of(self, index, &number);
+    if (RS_UNLIKELY(block == NULL)) return rs_store_find_slowly(self, index, number, out, err);
+    out->block = block;
+    out->tree = &self->trees[block->tree];
+    out->local = (uint32_t)(index - block->first_record);
+    /* Load the tree and the record at once: in a large store neither is in the caches. */
+    rs_store_prefetch_tree(block);
+    RS_TRY(rs_offsets_locate(self->segment.ptr, block, out->local, &out->bytes, err));
+    RS_PREFETCH(out->bytes.ptr);
+    return RS_OK;
 }
 
 /* Returns a cursor over the bytes of record number `local` of a block, with the limits of the header as budget. */
@@ -161,23 +178,18 @@ RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index
 /* Two steps of prefetching, for a loop over known indices: first the record's offsets, some iterations later the
  * record. They ignore blocks that are not loaded and invalid offsets. `index` is below header.n_records. */
 RS_INLINE void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
-    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    if (RS_LIKELY(number < self->n_blocks)) {
-        const rs_block *block = &self->blocks[number];
-        uint64_t local = index - block->first_record;
-        if (RS_LIKELY(local < block->n_records)) rs_offsets_prefetch(self->segment.ptr, block, (uint32_t)local);
-    }
+    uint64_t number;
+    const rs_block *block = rs_store_block_of(self, index, &number);
+    if (RS_UNLIKELY(block == NULL)) return;
+    rs_offsets_prefetch(self->segment.ptr, block, (uint32_t)(index - block->first_record));
+    rs_store_prefetch_tree(block);
 }
 
 RS_INLINE void rs_store_prefetch(const rs_store *self, uint64_t index) {
-    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    if (RS_LIKELY(number < self->n_blocks)) {
-        const rs_block *block = &self->blocks[number];
-        uint64_t local = index - block->first_record;
-        rs_slice bytes;
-        if (RS_LIKELY(local < block->n_records) &&
-            rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &bytes, NULL) == RS_OK) {
-            RS_PREFETCH(bytes.ptr);
-        }
-    }
+    uint64_t number;
+    rs_slice bytes;
+    const rs_block *block = rs_store_block_of(self, index, &number);
+    if (RS_UNLIKELY(block == NULL)) return;
+    uint32_t local = (uint32_t)(index - block->first_record);
+    if (rs_offsets_locate(self->segment.ptr, block, local, &bytes, NULL) == RS_OK) RS_PREFETCH(bytes.ptr);
 }

@@ -800,8 +800,8 @@ static COLD PyObject *trailing(decode_state *self, PyObject *value) {
     return failed(self);
 }
 
-PyObject *decode_record(decode_state *self, const rs_tree *tree) {
-    PyObject *value = decode_alone(self, tree->nodes);
+PyObject *decode_record(decode_state *self, const rs_block *block) {
+    PyObject *value = decode_alone(self, block->root);
     if (RS_UNLIKELY(value != NULL && self->cursor.in.ptr != self->cursor.in.end)) return trailing(self, value);
     return value;
 }

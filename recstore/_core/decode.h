@@ -50,8 +50,8 @@ typedef struct decode_state {
 
 /* Makes the value of a standalone node at the cursor. */
 PyObject *decode_alone(decode_state *self, const rs_node *node);
-/* Makes the value of a whole record, which must fill the cursor's bytes. */
-PyObject *decode_record(decode_state *self, const rs_tree *tree);
+/* Makes the value of a whole record or entry of a block, which must fill the cursor's bytes. */
+PyObject *decode_record(decode_state *self, const rs_block *block);
 /* Makes the value at a place of rs_path.h; for `node` NULL, the any value at the cursor. `body` is the body of a fixed
  * node, and is ignored for others. */
 PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);

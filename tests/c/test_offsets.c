@@ -285,7 +285,7 @@ TEST(test_block_of_rows) {
         {79, 1, 1, RS_E_FMT_BLOCK},
         {72, 101, 1, RS_E_FMT_BLOCK},
     };
-    rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL};
+    rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 0, 4224, 64, 0x12345678, 0x9ABCDEF0, 0, 100, NULL, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     EACH (i, cases) {
         CHECK_CODE(read_block(&block, cases[i].at, cases[i].value, cases[i].width), cases[i].code, &err);
@@ -299,7 +299,7 @@ TEST(test_block_of_rows) {
 }
 
 TEST(test_block_with_groups) {
-    rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 16, 4224, 0, 0, 0, 0, 100, NULL};
+    rs_block block = {0, 64, 0, 4096, 100, 8192, 0, 2, 16, 4224, 0, 0, 0, 0, 100, NULL, NULL};
     CHECK_OK(read_block(&block, 0, 0, 0), &err);
     CHECK_CODE(read_block(&block, 8, 65, 4), RS_E_FMT_BLOCK, &err);    /* two groups do not fit */
     CHECK_CODE(read_block(&block, 32, 8196, 8), RS_E_FMT_BLOCK, &err); /* not 8-aligned */

@@ -13,7 +13,7 @@ cdef extern from "decode.h":
         PyObject **keys
         uint64_t work
         rs_error err
-    PyObject *decode_record(decode_state *self, const rs_tree *tree)
+    PyObject *decode_record(decode_state *self, const rs_block *block)
     object decode_any(decode_state *self)
     object value_at "decode_place"(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits)
 

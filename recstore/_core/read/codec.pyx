@@ -317,7 +317,7 @@ cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObjec
     c.owner = owner
     c.work = 0
     c.keys = (<Program>record.tree.program).keys
-    return decode_record(&c, record.tree)
+    return decode_record(&c, record.block)
 
 
 cdef class Program:
