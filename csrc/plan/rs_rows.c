@@ -125,8 +125,7 @@ static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) 
         for (uint32_t i = 0; i < n; i++) rs_packed_ints_measure(&trials[s], numbers + (size_t)i * count, count, least);
         if (rs_packed_ints_size(&trials[s]) < best) best = rs_packed_ints_size(&trials[s]);
     }
-    const uint64_t plain =
-        ((uint64_t)count * rs_bit_width((uint64_t)most - (uint64_t)least) + 7) / 8 * (uint64_t)n;
+    const uint64_t plain = ((uint64_t)count * rs_bit_width((uint64_t)most - (uint64_t)least) + 7) / 8 * (uint64_t)n;
     if (plain < best) best = plain;
     return row + row / 16 + (uint64_t)count * NODE_BYTES / (n < RS_ROWS_SAMPLE ? 1 : 4) < best;
 }
