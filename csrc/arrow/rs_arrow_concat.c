@@ -3,10 +3,7 @@
 
 #include "read/rs_text.h"
 
-enum {
-    PART_COPY = 16,  /* bytes copied for a short part */
-    PART_DIGITS = 24 /* room for rs_text_digits */
-};
+enum { PART_COPY = 16 /* bytes copied for a short part */ };
 
 /* A part of a concat. */
 struct rs_arrow_part {
@@ -150,7 +147,7 @@ static rs_status put_all(target *self, const rs_arrow_op *op, const rs_cursor *c
             RS_TRY(put_entry(self, &op->field->entries, part, cursor, bits, taken, err));
             break;
         case RS_FMT_NODE_DIGITS:
-            RS_TRY(reserve(self, PART_DIGITS, err));
+            RS_TRY(reserve(self, RS_FMT_DIGITS_MAX, err));
             self->to += rs_text_digits((uint64_t)rs_decode_int_unchecked(node, head + node->body_off, bits),
                                        node->count, self->to);
             break;
@@ -179,7 +176,7 @@ rs_status rs_arrow_put_concat(rs_arrow_program *program, const rs_arrow_op *op, 
     *taken = false;
     if (RS_UNLIKELY(!op->prepared)) RS_TRY(prepare(program, (rs_arrow_op *)(uintptr_t)op, err));
     if (op->parts == NULL) return RS_OK;
-    RS_TRY(rs_buffer_reserve(out, PART_DIGITS, err)); /* the data of an empty buffer is NULL */
+    RS_TRY(rs_buffer_reserve(out, 1, err)); /* the data of an empty buffer is NULL */
     *taken = true;
     self.out = out;
     self.to = out->data + before;

@@ -9,9 +9,9 @@ static inline void put_letters(const uint8_t *letters, unsigned bits, const uint
         const uint64_t word = rs_swap_u64(rs_load_u64(from));
         for (unsigned i = 0; i < 8; i++) to[i] = letters[word >> (64 - bits * (i + 1)) & mask];
     }
-    for (uint64_t word = 0; n > 0; from += bits, to += 8) {
+    for (; n > 0; from += bits, to += 8) {
         const uint64_t now = n < 8 ? n : 8, used = size < bits ? size : bits;
-        word = used == 0 ? 0 : rs_swap_u64(rs_load_few_unchecked(from, used));
+        const uint64_t word = used == 0 ? 0 : rs_swap_u64(rs_load_few_unchecked(from, used));
         for (unsigned i = 0; i < now; i++) to[i] = letters[word >> (64 - bits * (i + 1)) & mask];
         n -= now;
         size -= used;

@@ -17,16 +17,16 @@ static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
     return rs_any_skip(aux, 0, &budget, err);
 }
 
-/* Returns the flags that an alphabet node may have, besides those that exclude one another. */
-static unsigned alphabet_flags(const rs_node *node) {
-    const bool rest = node->param == RS_FMT_ALPHABET_BYTES || node->param == RS_FMT_ALPHABET_PADDED;
-    return rest && (node->flags & RS_FMT_FLAG_FIXED) == 0 ? RS_FMT_FLAG_REST | RS_FMT_FLAG_FIXED : RS_FMT_FLAG_FIXED;
+/* Returns the flag that an alphabet node may have: REST only without FIXED, for texts whose bytes give their length. */
+static unsigned alphabet_flag(const rs_node *node) {
+    const bool whole_bytes = node->param == RS_FMT_ALPHABET_BYTES || node->param == RS_FMT_ALPHABET_PADDED;
+    return whole_bytes && (node->flags & RS_FMT_FLAG_FIXED) == 0 ? RS_FMT_FLAG_REST : RS_FMT_FLAG_FIXED;
 }
 
 /* Returns the flags that a node may have. */
 static unsigned flags_of(const rs_node *n) {
     if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* its length includes the width of the units */
-    if (n->kind == RS_FMT_NODE_ALPHABET) return alphabet_flags(n);
+    if (n->kind == RS_FMT_NODE_ALPHABET) return alphabet_flag(n);
     return rs_node_kind_of(n->kind)->flag;
 }
 
@@ -93,9 +93,7 @@ static void compile_alphabet(rs_node *node) {
     const bool is_hex = node->kind == RS_FMT_NODE_HEX;
     node->letters = is_hex ? (const uint8_t *)hex[node->param] : node->aux;
     node->letter_form = is_hex ? RS_FMT_ALPHABET_ALL : node->param;
-    for (node->letter_bits = is_hex ? 4 : 1; !is_hex && 1u << node->letter_bits < node->aux_size_bytes;) {
-        node->letter_bits++;
-    }
+    node->letter_bits = is_hex ? 4 : (uint8_t)rs_bit_width(node->aux_size_bytes - 1);
     node->fixed = is_hex || (node->flags & RS_FMT_FLAG_FIXED) != 0;
     if (node->fixed) node->size_bytes = rs_alphabet_bytes(node->letter_bits, node->letter_form, node->count);
 }

@@ -6,7 +6,7 @@
 #include "format/rs_any.h"
 #include "format/rs_format.h"
 
-enum { RS_AUX_SLACK = 16, RS_CACHE_LINE = 64 };
+enum { RS_AUX_SLACK = 16 /* readable bytes after the bytes of a tree */, RS_CACHE_LINE = 64 };
 
 /* A compiled node. Borrows aux and children from its tree. The first 64 bytes are enough for most reads, and the nodes
  * of a tree begin at a multiple of 64, because the trees of a store of many blocks do not all fit the caches. */
@@ -31,7 +31,7 @@ typedef struct rs_node {
         const uint8_t *letters; /* alphabet, hex: the 2^letter_bits characters */
     };
     uint64_t size_bytes; /* bytes of the body, when fixed */
-    const uint8_t *aux;  /* RS_AUX_SLACK bytes of the tree's memory follow */
+    const uint8_t *aux;  /* RS_AUX_SLACK readable bytes follow */
     uint32_t aux_size_bytes;
     uint32_t alone_bytes;                  /* bytes of the bit group of a value that stands alone (FORMAT.md) */
     const struct rs_node *children;        /* numbers, which has no stored children: the node of its elements */
@@ -83,7 +83,7 @@ uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */
 void rs_tree_clear(rs_tree *self);
 
-/* Returns the bytes of n characters, at most UINT64_MAX / 8. `form` is RS_FMT_ALPHABET_*. */
+/* Returns the number of bytes of n characters, n at most UINT64_MAX / 8. `form` is RS_FMT_ALPHABET_*. */
 static inline uint64_t rs_alphabet_bytes(unsigned bits, unsigned form, uint64_t n) {
     return (n * bits + (form == RS_FMT_ALPHABET_BYTES || form == RS_FMT_ALPHABET_PADDED ? 0 : 7)) / 8;
 }

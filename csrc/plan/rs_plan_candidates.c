@@ -1,8 +1,6 @@
 /* rs_plan_candidates.c: computes the cost of dict-coded nodes, and joins the candidates of a position. */
 #include "plan/rs_plan_candidates.h"
 
-#include "format/rs_packed_ints.h"
-
 enum {
     ENTRY_BITS = 17,    /* cost of an entry besides its bytes: its offset */
     NONE_BITS = 512,    /* least gain of None as an entry */

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "format/rs_packed_ints.h"
 #include "plan/rs_plan_placed.h"
 
 enum {

@@ -5,8 +5,6 @@
  * have the value. */
 #include "plan/rs_plan.h"
 
-#include "format/rs_packed_ints.h"
-
 enum {
     NODE_BITS = 8 * RS_FMT_NODE_SIZE, /* cost of one more node */
     BODY_BITS = 16,                   /* least gain of a value, because reading a body takes time */

@@ -1,8 +1,6 @@
 /* rs_rising.c: sizes and writes lines and corners. */
 #include "plan/rs_rising.h"
 
-#include "format/rs_packed_ints.h"
-
 enum { MAX_START = 65535, FINE_SHIFT = 20 };
 
 unsigned rs_marks_form(uint32_t n_records, uint32_t n_marks) {

@@ -1,5 +1,4 @@
-/* rs_rows.h: decides from a sample whether lists of one length are stored as rows: tuples with a node for each place.
- */
+/* rs_rows.h: decides by a sample whether lists of one length are stored as rows: tuples with a node for each place. */
 #pragma once
 
 #include "plan/rs_alternatives.h"
@@ -15,6 +14,6 @@ enum {
  * the lists hold dicts. */
 uint32_t rs_rows_list(const rs_position *at, uint32_t *order);
 
-/* Returns whether n lists of `count` elements each, at the offsets `order`, take fewer bytes as rows: the places have
- * values of different types, or numbers of different sizes. */
+/* Returns whether n lists of `count` elements each, at the offsets `order`, seem to take fewer bytes as rows: the
+ * places have values of different types, or numbers of different sizes. Also false if memory runs out. */
 bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, uint32_t count);

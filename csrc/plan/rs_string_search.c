@@ -3,7 +3,6 @@
 #include "plan/rs_string_search.h"
 
 #include "format/rs_alphabet.h"
-#include "format/rs_packed_ints.h"
 
 enum {
     SIGNS = 48,           /* only the first signs of a string count */

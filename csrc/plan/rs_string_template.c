@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "format/rs_alphabet.h"
-#include "format/rs_packed_ints.h"
 
 enum {
     DIGITS = 18,

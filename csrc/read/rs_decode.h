@@ -96,7 +96,7 @@ RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_n
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Takes the body of an alphabet node that is not fixed: *n characters. */
+/* Takes the body of an alphabet node that is not fixed: *n characters, whose rs_alphabet_bytes bytes are at *out. */
 RS_NODISCARD static inline rs_status rs_decode_letters(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        const uint8_t **out, rs_error *err) {
     const unsigned bits = node->letter_bits;
@@ -106,7 +106,7 @@ RS_NODISCARD static inline rs_status rs_decode_letters(rs_cursor *self, const rs
         return rs_decode_take(self, left, out, err);
     }
     RS_TRY(rs_decode_varint(self, n, err));
-    /* A character takes a bit or more, of more bytes than are left if n is huge. */
+    /* So many characters take more bytes than any record has, and their bits would overflow. */
     if (RS_UNLIKELY(*n > UINT64_MAX / 16)) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     return rs_decode_take(self, rs_alphabet_bytes(bits, node->letter_form, *n), out, err);
 }

@@ -389,7 +389,7 @@ static int short_text(rs_cursor *cursor, const rs_node *node, const uint8_t *bod
     switch (node->kind) {
     case RS_FMT_NODE_CONST: return short_const(node, out, room);
     case RS_FMT_NODE_DIGITS:
-        if (room < 24) return -1;
+        if (room < RS_FMT_DIGITS_MAX) return -1;
         return (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, out);
     case RS_FMT_NODE_DICT_CODED: return short_entry(node, bits, out, room, depth);
     case RS_FMT_NODE_HEX:

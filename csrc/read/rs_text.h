@@ -3,7 +3,7 @@
 
 #include "read/rs_decode.h"
 
-enum { RS_TEXT_INLINE = 1024, RS_TEXT_SLACK = 32 /* bytes after a short text that may be overwritten */ };
+enum { RS_TEXT_INLINE = 1024, RS_TEXT_SLACK = 16 /* bytes after a short text that may be overwritten */ };
 
 /* A text in the reader's memory. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not be
  * moved in between. One thread at a time may use it. */
@@ -42,7 +42,8 @@ RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_no
 int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                   uint8_t out[RS_TEXT_INLINE + RS_TEXT_SLACK]);
 
-/* Writes a number of up to 20 digits, padded with zeros to `width`, and returns its length. `to` has room for 24. */
+/* Writes a number, padded with zeros to `width`, at most RS_FMT_DIGITS_MAX, and returns its length. `to` has room for
+ * RS_FMT_DIGITS_MAX bytes, all of which may be overwritten. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);
 
 /* Sets the text to one value, as with rs_text_put, and counts its units against the budget of bytes. */

@@ -8,7 +8,6 @@
  * in a second array. */
 #pragma once
 
-#include "format/rs_packed_ints.h"
 #include "format/rs_symbols.h"
 
 /* The fields of a match, from the lowest bit on: the number of bytes of the symbol; the number of the symbol. 0 bytes

@@ -3,7 +3,6 @@
 #include "write/rs_encode.h"
 
 #include "format/rs_alphabet.h"
-#include "format/rs_packed_ints.h"
 #include "plan/rs_string_template.h"
 
 static rs_status misfit(rs_error *err) {

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "format/rs_packed_ints.h"
 #include "plan/rs_plan_choose.h"
 
 enum {

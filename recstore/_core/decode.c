@@ -656,31 +656,17 @@ static bool put_unpacked(PyObject **items, const rs_node *node, const int64_t *n
     return true;
 }
 
-/* Makes the items of packed numbers, as put_numbers does. */
+/* Makes the items of packed numbers. Returns false with MemoryError set if memory runs out. */
 static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
-    const rs_node *node = numbers->node;
     const int64_t *chunk;
     int64_t unpacked[256];
     unsigned n;
     if (RS_LIKELY(numbers->n <= sizeof unpacked / sizeof unpacked[0])) {
         rs_packed_ints_read(numbers, unpacked);
-        return put_unpacked(items, node, unpacked, numbers->n);
+        return put_unpacked(items, numbers->node, unpacked, numbers->n);
     }
-    if (node->number_kind == RS_FMT_NUMBERS_INTS) {
-        while ((n = rs_packed_ints_next(numbers, &chunk)) != 0) {
-            for (unsigned i = 0; i < n; i++) {
-                if (RS_UNLIKELY((items[i] = NEW_INT(chunk[i])) == NULL)) return false;
-            }
-            items += n;
-        }
-    } else {
-        double divisor = node->divisor;
-        while ((n = rs_packed_ints_next(numbers, &chunk)) != 0) {
-            for (unsigned i = 0; i < n; i++) {
-                if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)chunk[i] / divisor)) == NULL)) return false;
-            }
-            items += n;
-        }
+    for (; (n = rs_packed_ints_next(numbers, &chunk)) != 0; items += n) {
+        if (RS_UNLIKELY(!put_unpacked(items, numbers->node, chunk, n))) return false;
     }
     return true;
 }

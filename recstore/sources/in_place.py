@@ -129,8 +129,11 @@ def _reason(fault: str) -> str:
         return LONE
     from recstore.sources import csv_text
 
-    text = "text follows the closing quote of a cell"
-    return f"{text if fault == 'text' else 'a quote in the row that begins here never closes'}; {csv_text.UNQUOTED}"
+    quotes = {
+        "text": "text follows the closing quote of a cell",
+        "quote": "a quote in the row that begins here never closes",
+    }
+    return f"{quotes[fault]}; {csv_text.UNQUOTED}"
 
 
 class _Older:

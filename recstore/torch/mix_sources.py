@@ -86,27 +86,27 @@ def records_of(sampler: Any) -> int:
     """The number of records or documents that the items of a sampler count."""
     if isinstance(sampler, PackSampler):
         return sampler._lengths.n
-    records: int = (
-        sampler._groups.starts[-1] if sampler._yields_batches else getattr(sampler, "_records", sampler._length)
-    )
-    return int(records)
+    return int(sampler._groups.starts[-1] if sampler._yields_batches else getattr(sampler, "_records", sampler._length))
 
 
 def kind_of(sampler: Any) -> str:
-    """What the items of a sampler are."""
-    return "rows" if isinstance(sampler, PackSampler) else "batches" if sampler._yields_batches else "records"
+    """The kind of a sampler's items: rows, batches or records."""
+    if isinstance(sampler, PackSampler):
+        return "rows"
+    return "batches" if sampler._yields_batches else "records"
 
 
 def shifted(item: Any, n: int) -> Any:
-    """A row or a batch whose records have numbers that are greater by `n`."""
+    """The same row or batch of records whose numbers are greater by `n`."""
     return item.shifted(n) if isinstance(item, Row) else item + n
 
 
 def lengths_of(x: Any, lengths: Any, n: int, source: int) -> Any:
     """The lengths of the `n` records of a source: one int, or an array or a field that is read as it is needed."""
-    if lengths is None:
-        own = "length" if isinstance(x, PackSampler) else "max_tokens"
-        lengths = getattr(x, own if isinstance(x, (PackSampler, LengthBatchSampler)) else "lengths", None)
+    if lengths is None and isinstance(x, PackSampler):
+        lengths = x.length  # padding is under 1%
+    elif lengths is None:
+        lengths = getattr(x, "max_tokens" if isinstance(x, LengthBatchSampler) else "lengths", None)
     if lengths is None:
         raise TypeError(f'by="tokens" needs the lengths of source {source}: give (x, weight, lengths)')
     if isinstance(lengths, int):

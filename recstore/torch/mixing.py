@@ -219,7 +219,7 @@ class MixSampler(sampler_base.IndexSampler):
     @property
     def _at_once(self) -> int:  # type: ignore[override]
         """The more ranks, the fewer items, because each rank draws those of all."""
-        return 1 if not self._has_indices else min(max(_MARK // self.world_size, 1024), 4096)
+        return min(max(_MARK // self.world_size, 1024), 4096) if self._has_indices else 1
 
     def _fill(self, out: Any, live: sampler_base.Iteration, taken: int) -> None:
         as_int64(out)[:] = self._some(live, taken, len(out))

@@ -3,10 +3,9 @@
 
 static rs_template template;
 static char text[256];
+static rs_alphabet alphabet; /* of the last part that has one, after part_kinds */
 
 /* Returns the kinds of the parts, "none" without a template, or "failed". */
-static rs_alphabet alphabet; /* of the last part that has one */
-
 static const char *part_kinds(void) {
     static const char *const names[] = {"const", "same", "digits", "alphabet", "dict", "text"};
     bool alike = false;

@@ -14,7 +14,7 @@ cdef struct csv_cell:
 
 
 cdef bint take_digits(const uint8_t **at, const uint8_t *end, Py_ssize_t most):
-    """Moves over 1 to `most` digits. False if they are more or none."""
+    """Moves over digits. Returns whether they are 1 to `most`."""
     cdef const uint8_t *begin = at[0]
     while at[0] < end and c"0" <= at[0][0] <= c"9":
         at[0] += 1
@@ -22,7 +22,7 @@ cdef bint take_digits(const uint8_t **at, const uint8_t *end, Py_ssize_t most):
 
 
 cdef bint take_int(const uint8_t *at, const uint8_t *end, bint signed_, int64_t *out):
-    """Whether the text is an int of at most CSV_DIGITS digits."""
+    """Whether the text is an int of at most CSV_DIGITS digits. Sets `out` to it."""
     cdef bint minus = signed_ and at < end and at[0] == c"-"
     cdef int64_t n = 0
     if minus:
@@ -139,6 +139,7 @@ cdef class CsvRows:
             at += 1
 
     cdef object value(self, csv_cell *cell, str name, str kind):
+        """The value of a cell of a column. Raises InputError if it does not fit the column's type."""
         cdef const uint8_t *text = cell.text
         cdef Py_ssize_t n = cell.n
         cdef int64_t number
@@ -160,8 +161,6 @@ cdef class CsvRows:
                 memcpy(digits, text, <size_t>n)
                 digits[n] = 0
                 return PyOS_string_to_double(digits, NULL, NULL)
-        elif kind == "bool":
-            pass
-        elif take_int(text, text + n, kind == "int64", &number):
+        elif kind != "bool" and take_int(text, text + n, kind == "int64", &number):
             return number
         return self.convert(name, kind, plain if plain is not None else (<const char *>text)[:n])

@@ -89,6 +89,7 @@ cdef class TextFile:
             free(memory)
 
     cdef object decoded(self, int64_t begin, const uint8_t *text, size_t n):
+        """The value of the line of n bytes that begins at byte `begin`."""
         if self.encoding is not None:
             return PyUnicode_Decode(<const char *>text, <Py_ssize_t>n, PyBytes_AS_STRING(self.encoding),
                                     b"surrogateescape")

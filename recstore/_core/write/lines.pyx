@@ -83,6 +83,7 @@ cdef class LineFinder:
             self.add(<size_t>got)
 
     cdef int add(self, size_t size) except -1:
+        """Adds the lines that begin in the first `size` bytes of the piece, up to a fault."""
         cdef bint is_csv = self.kind == "csv"
         cdef size_t done = 0
         cdef uint32_t most
