@@ -229,6 +229,7 @@ class KeyIndex:
 
 class LineFinder:
     at: int
+    done: bool
     fault: str | None
     left: int
     open_row: int | None

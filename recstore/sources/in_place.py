@@ -102,7 +102,7 @@ class InPlaceSource(reading.FileSource):
             if self.older is not None:
                 self.older.give(opened.fileno(), path, (self.kind, arguments), finder)
                 at = finder.at
-            while at < size and finder.left > 0:
+            while at < size and not finder.done:
                 finder.read(opened.fileno(), min(size - at, _BLOCK))
                 if finder.fault is not None:
                     raise InputError(f"{file.name}, byte {finder.at:,}: {_reason(finder.fault)}")

@@ -39,15 +39,20 @@ cdef class LineFinder:
         return self.lines.at
 
     @property
+    def done(self):
+        """Whether the last line that may be added has ended."""
+        return self.left == 0 and not self.lines.kept
+
+    @property
     def fault(self):
         """Why `read` stopped before its end: "return" for a carriage return that no newline follows, "text" for text
         after a closing quote; else None."""
-        return {RS_CSV_RETURN: "return", RS_CSV_TEXT: "text"}.get(self.rows.fault)
+        return None if self.done else {RS_CSV_RETURN: "return", RS_CSV_TEXT: "text"}.get(self.rows.fault)
 
     @property
     def open_row(self):
         """The byte at which the last row of CSV begins, if it ends in quotes that do not close; else None."""
-        return self.lines.begin if self.left > 0 and self.rows.place == RS_CSV_QUOTED else None
+        return self.lines.begin if self.lines.kept and self.rows.place == RS_CSV_QUOTED else None
 
     def begin(self, extra, int skip, uint64_t at):
         """Starts a file at byte `at`, where a line begins. `extra` is the EXTRA of its lines. `skip` is 0 for no line,
@@ -72,10 +77,10 @@ cdef class LineFinder:
             rs_buffer_clear(&arrays)
 
     def read(self, int descriptor, uint64_t size):
-        """Adds the lines that begin in the next `size` bytes of the open file. Stops at its end, at a fault, or when
-        `left` is 0."""
+        """Adds the lines that begin in the next `size` bytes of the open file. Stops at its end, at a fault, or when it
+        is `done`."""
         cdef Py_ssize_t got
-        while size > 0 and self.left > 0 and self.rows.fault == RS_CSV_FINE:
+        while size > 0 and not self.done and self.rows.fault == RS_CSV_FINE:
             got = read_some(descriptor, self.piece, <size_t>min(size, <uint64_t>PIECE), <int64_t>self.lines.at, None)
             if got == 0:
                 break
@@ -89,7 +94,7 @@ cdef class LineFinder:
         cdef uint32_t most
         if self.kind == "text":
             size = self.before_lone_return(size)
-        while done < size and self.left > 0:
+        while done < size and not self.done:
             most = <uint32_t>min(<uint64_t>RS_FMT_BLOCK_RECORDS, self.left)
             with nogil:
                 if is_csv:
@@ -98,7 +103,8 @@ cdef class LineFinder:
                 else:
                     done += rs_lines_find(&self.lines, self.piece + done, size - done, self.begins, &self.n, most)
             if self.n >= most or is_csv and RS_FMT_BLOCK_RECORDS - self.n < RS_CSV_BLOCK:
-                self.n = min(self.n, most)
+                if self.n > most:  # the last row has ended
+                    self.n, self.lines.kept = most, False
                 self.end()
             if self.rows.fault != RS_CSV_FINE:
                 break

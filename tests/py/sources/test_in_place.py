@@ -113,6 +113,20 @@ def test_n_rows_and_blocks(lines):
     assert x.get_many([70_009, 5, -10]) == [9, 5, 0]
 
 
+@pytest.mark.parametrize("read, options", [(recstore.read_lines, {}), (recstore.read_csv, {"header": ["a"]})])
+def test_the_last_of_n_rows_is_checked_to_its_end_and_no_further(read, options, tmp_path):
+    if options:
+        pytest.importorskip("pyarrow")
+    path, before = tmp_path / "a.csv", b"x\n" * (1 << 14)  # the bytes of a read
+    path.write_bytes(before[2:] + b"y\rz\n" + before)  # the line begins in a read, its end is in the next one
+    n = before.count(b"\n")
+    with pytest.raises(InputError, match="CR alone"):
+        read(path, n_rows=n, in_place=True, **options)
+    assert len(in_place_of(read, path, n_rows=n - 1, **options)) == n - 1
+    path.write_bytes(before[2:] + b"yyyy\nzz\r" + before)
+    assert in_place_of(read, path, n_rows=n, **options)[-1] in ("yyyy", {"a": "yyyy"})
+
+
 # ---- Stores ----
 
 
