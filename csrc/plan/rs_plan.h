@@ -18,7 +18,7 @@ typedef struct rs_plan {
     rs_values entries;             /* dict-coded: the values that its tables must hold */
     bool fresh;                    /* dict-coded: begin a new dictionary, do not extend the position's old one */
     const rs_alternative *of;      /* symbols, and str that may become symbols: the alternative of the strings */
-    const rs_alphabet *without;    /* with `of`: strings that have its form belong to another node; NULL for none */
+    const rs_template *without;    /* with `of`: strings that fit it belong to another node; NULL for none */
     const rs_symbol_string *texts; /* symbols for a part of a template: the n texts, else NULL */
     uint8_t unit_bytes;            /* of `texts` */
     struct rs_plan *replaced;      /* placed: the replaced node, if it is fixed and has only bits; else NULL */

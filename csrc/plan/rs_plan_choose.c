@@ -225,7 +225,7 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
             if (left > 0) {
                 *rest = *out;
                 rest->plan->n = left;
-                if (template->cut == NULL) rest->plan->without = template->at[0].alphabet;
+                rest->plan->without = template;
                 rest->bits = left * (out->bits / a->n + 1);
             }
             out->bits = template->bits;

@@ -546,6 +546,17 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
     return status;
 }
 
+bool rs_template_fits(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t i) {
+    uint8_t narrow[RS_CUT_UNITS];
+    rs_slice leaves[RS_CUT_LEAVES], s;
+    uint32_t from;
+    uint64_t n;
+    if (template->cut == NULL) {
+        return rs_alphabet_fits(template->at[0].alphabet, rs_stats_units(stats, a->offsets[i], 1), &n);
+    }
+    return cut_string(stats, a, i, &template->cut->cut, &template->checks, narrow, &s, leaves, &from);
+}
+
 void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
                        rs_symbol_string *out) {
     unsigned unit = 1u << a->elements;

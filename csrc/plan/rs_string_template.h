@@ -62,6 +62,9 @@ typedef struct rs_template {
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
 
+/* Returns whether string i of `a` fits the template. */
+bool rs_template_fits(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t i);
+
 /* Sets out[] to the texts of a leaf, in the order of the strings that fit. `out` has room for template->n_fits. */
 void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
                        rs_symbol_string *out);

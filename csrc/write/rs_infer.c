@@ -41,8 +41,7 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
     for (uint32_t i = 0; i < d->of->n_offsets; i++) {
         rs_slice units = rs_stats_units(self->stats, d->of->offsets[i], unit_of(d));
-        uint64_t n;
-        if (d->without != NULL && rs_alphabet_fits(d->without, units, &n)) continue;
+        if (d->without != NULL && rs_template_fits(self->stats, d->of, d->without, i)) continue;
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
         out++;

@@ -181,6 +181,9 @@ static void check_texts(unsigned unit) {
     CHECK_OK(collect_stats(), &err);
     CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err);
     REQUIRE(alike && template.at[template.n - 1].kind == RS_PART_TEXT && template.n_fits == N - N / 20);
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK(rs_template_fits(&stats, &stats.root.alternatives[0], &template, i) == (i % 20 != 7));
+    }
     uint32_t leaf = template.at[template.n - 1].leaf;
     rs_template_texts(&stats, &stats.root.alternatives[0], &template, leaf, texts);
     for (uint32_t i = 0; i < N; i++) {
