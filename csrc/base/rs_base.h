@@ -22,7 +22,7 @@
         __builtin_prefetch(p); \
         __asm__ volatile(""); \
     } while (0)
-/* Hides from the compiler what is known of a number; keeps a branch, which is predicted, from becoming a move. */
+/* RS_OPAQUE hides from the compiler where a number comes from; RS_KEEP_BRANCH keeps a branch from becoming a move. */
 #define RS_OPAQUE(n) __asm__("" : "+r"(n))
 #define RS_KEEP_BRANCH() __asm__ volatile("")
 #else

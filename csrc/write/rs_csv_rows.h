@@ -32,5 +32,6 @@ typedef struct rs_csv_rows {
  * it stops and sets `fault`; the scan cannot go on then. */
 uint64_t rs_csv_rows_scan(rs_csv_rows *self, const uint8_t *bytes, unsigned n);
 
-/* Returns the number of bytes of the row at `bytes` before the LF that ends it, or n if no LF does. */
+/* Returns the number of bytes of the row at `bytes` before the LF that ends it, or n if no LF does. Text that is not a
+ * row ends at its first LF. */
 size_t rs_csv_rows_end(uint8_t delimiter, uint8_t quote, const uint8_t *bytes, size_t n);
