@@ -286,11 +286,15 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
         cursor->budget = aux.budget;
         return RS_OK;
     }
-    if (level + 1 == self->ndim) {
+    if (level + 1 == self->ndim || (node != NULL && node->kind == RS_FMT_NODE_NUMBERS)) {
         rs_run run;
         RS_TRY(rs_run_take_list(cursor, place, &run, &taken, err));
         if (taken) {
             rs_decode_leave(cursor);
+            if (level + 1 < self->ndim && run.n > 0) { /* an empty list of numbers is also an empty list of lists */
+                self->stop->why = RS_GATHER_KIND;
+                return RS_OK;
+            }
             RS_TRY(add_length(self, level, run.n, err));
             return self->stop->why == RS_GATHER_DONE ? put_run(self, &run, NULL, err) : RS_OK;
         }

@@ -100,6 +100,16 @@ def test_empty_batches_and_no_fields(x):
     assert read(x, [3]) == []
 
 
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_an_empty_list_among_packed_numbers_is_an_empty_list_of_rows(compression):
+    records = [{"a": [(i * k) % 900 / 4 for k in range(i % 7)]} for i in range(700)]
+    with recstore.RecordList(records, compression=compression) as store:
+        ((rows, counts, mask),) = read(store, [0, 7], spec("a", "ragged", "float32", row=(4,), missing="mask"))
+        assert rows.shape == (0, 4) and counts.tolist() == [0, 0, 0] and mask.all()
+        with pytest.raises(ValueError, match="record 1 is the list"):
+            read(store, [1], spec("a", "ragged", "float32", row=(4,)))
+
+
 def test_whole_records_and_paths():
     with recstore.RecordList(range(50)) as x:
         same(read_one(x, [4, 2], None, "values"), [4, 2])
