@@ -326,25 +326,25 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     return RS_OK;
 }
 
-/* Returns whether to search for the smallest codes for text of `units` units. For little text that takes a millisecond,
- * and the table is a large part of a small store. */
-static bool use_small_codes(const rs_dictionaries *self, uint64_t units) {
-    const rs_level level = self->choices->level;
-    return level == RS_LEVEL_SMALL || (level == RS_LEVEL_AUTO && units <= LITTLE_UNITS);
+bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units) {
+    return choices->level == RS_LEVEL_SMALL || (choices->level == RS_LEVEL_AUTO && units <= LITTLE_UNITS);
 }
 
 /* Makes a table and keeps it when the table and the codes of the strings, of `total` units, take fewer than `worth`
  * bytes. Else *out is unchanged. The size is estimated from the same sample of strings as later trials of the table,
  * because training knows only how well the table fits its own sample. */
 static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
-                              unsigned unit_bytes, uint64_t total, uint64_t worth, rs_symbol_table **out,
-                              rs_error *err) {
+                              unsigned unit_bytes, uint64_t total, uint64_t worth, const rs_trained *trained,
+                              rs_symbol_table **out, rs_error *err) {
     rs_buffer bytes = {0};
     rs_symbols_encoder *encoder = NULL;
-    uint64_t coded;
+    uint64_t coded = trained == NULL ? 0 : trained->coded;
     trial tried;
-    const bool small = use_small_codes(self, total);
-    rs_status status = rs_symbols_train(strings, n, unit_bytes, small, &bytes, &coded, err);
+    const bool small = rs_dictionaries_use_small_codes(self->choices, total);
+    rs_status status;
+    if (trained == NULL) status = rs_symbols_train(strings, n, unit_bytes, small, &bytes, &coded, err);
+    else if (rs_slice_left(&trained->bytes) == 0) return RS_OK;
+    else status = rs_buffer_append(&bytes, trained->bytes.ptr, rs_slice_left(&trained->bytes), err);
     uint64_t size = bytes.size_bytes + RS_FMT_BLOCK_SIZE;
     if (status == RS_OK && coded + size < worth) {
         status = rs_symbols_encoder_open(rs_slice_of(bytes.data, bytes.size_bytes), small, &encoder, err);
@@ -372,7 +372,8 @@ static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
 }
 
 rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
-                                  size_t n, unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
+                                  size_t n, unsigned unit_bytes, const rs_trained *trained, rs_symbol_table **out,
+                                  rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     uint64_t total = 0;
     trial now = {0, 0};
@@ -386,7 +387,7 @@ rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, c
     }
     if (total >= MIN_UNITS &&
         (now.units == 0 || self->choices->level == RS_LEVEL_SMALL || !still_good(old, now, total))) {
-        RS_TRY(make_symbols(self, position_id, strings, n, unit_bytes, total, worth, &made, err));
+        RS_TRY(make_symbols(self, position_id, strings, n, unit_bytes, total, worth, trained, &made, err));
         if (made != NULL) {
             *out = made;
         } else if (*out != NULL) { /* no table is better, so later runs need not try again */
@@ -442,7 +443,7 @@ static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_sym
     size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n;
     for (size_t i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
     if (units < MIN_UNITS) return RS_OK;
-    bool small = use_small_codes(self, units);
+    bool small = rs_dictionaries_use_small_codes(self->choices, units);
     rs_status status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, small, bytes, &coded, err);
     if (status == RS_E_ARG_LIMIT) return RS_OK;
     RS_TRY(status);

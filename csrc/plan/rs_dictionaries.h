@@ -93,12 +93,23 @@ static inline uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice va
     return rs_value_set_find(&self->entries, self->bytes.data, value, rs_value_set_hash(value));
 }
 
+/* A symbol table that was trained before its strings are settled. */
+typedef struct rs_trained {
+    rs_slice bytes; /* none: a table would not make the strings smaller */
+    uint64_t coded; /* as rs_symbols_train returns it */
+} rs_trained;
+
+/* Returns whether to search for the smallest codes for text of `units` units. For little text that takes a millisecond,
+ * and the table is a large part of a small store. */
+bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units);
+
 /* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
- * was made, except at the level SMALL; else a new one is tried. Sets *out to NULL when no table saves bytes; a table
- * lives as long as `self`. RS_E_MEM, and the errors of write_bytes. */
+ * was made, except at the level SMALL; else a new one is tried: `trained`, or if that is NULL one that is trained now.
+ * Sets *out to NULL when no table saves bytes; a table lives as long as `self`. RS_E_MEM, and the errors of
+ * write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
-                                               rs_symbol_table **out, rs_error *err);
+                                               const rs_trained *trained, rs_symbol_table **out, rs_error *err);
 
 /* The strings of one position, for a symbol table that several positions may share. */
 typedef struct rs_symbol_group {

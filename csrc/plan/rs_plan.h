@@ -32,6 +32,7 @@ typedef struct rs_prepared {
     const rs_template *template; /* str: its template, or NULL */
     rs_plan *packed;             /* int, float, list of numbers: the packed node, or NULL */
     uint64_t bits, n_fits;       /* of `packed`, else of the plain node: see rs_plan_numbers */
+    const rs_trained *trained;   /* str: a symbol table for all its strings, or NULL */
 } rs_prepared;
 
 /* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
@@ -44,6 +45,8 @@ uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
 
+/* Lists all strings of an alternative with units of 1 or 2 bytes at `out`. */
+void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_string *out);
 /* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);
 /* Returns the entries for a dictionary of the alternative, none if they are too many. Borrowed from the stats. */
@@ -61,7 +64,10 @@ static inline rs_values rs_plan_distinct(const rs_stats *stats, const rs_alterna
 
 /* Returns whether the distinct values are so few that only a dict-coded node is tried. */
 bool rs_plan_has_few(const rs_alternative *a);
-enum { RS_PLAN_CONST_BYTES = 4096 }; /* a longer constant stays in the heap */
+enum {
+    RS_PLAN_CONST_BYTES = 4096, /* a longer constant stays in the heap */
+    RS_PLAN_LITTLE_TEXT = 32768 /* a position with more units does not join the shared symbol table */
+};
 
 /* Returns whether a node is likely to be fixed, as FORMAT.md defines it. May err for unions, optionals and arrays. */
 bool rs_plan_may_be_fixed(const rs_plan *d);

@@ -248,11 +248,7 @@ static rs_status measure_symbols(chooser *self, const rs_alternative *a, candida
     if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;
     rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_offsets + 1) * sizeof *strings);
     if (strings == NULL) return rs_no_memory(self->err);
-    for (uint32_t i = 0; i < a->n_offsets; i++) {
-        rs_slice units = rs_stats_units(self->stats, a->offsets[i], unit);
-        strings[i].units = units.ptr;
-        strings[i].n_units = rs_slice_left(&units) / unit;
-    }
+    rs_plan_strings(self->stats, a, strings);
     rs_status status = rs_symbols_train(strings, a->n_offsets, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
     if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will become a str */

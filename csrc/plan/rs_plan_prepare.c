@@ -2,6 +2,8 @@
  * numbers. It is most of the work, and any thread can do it for any run. */
 #include "plan/rs_plan.h"
 
+#include <stdlib.h>
+
 enum { FEW = 4096 /* the most distinct values, with few bytes, for which only a dict-coded node is tried */ };
 
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most) {
@@ -34,6 +36,50 @@ static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prep
     return RS_OK;
 }
 
+void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_string *out) {
+    const unsigned unit = 1u << a->elements;
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        rs_slice units = rs_stats_units(stats, a->offsets[i], unit);
+        out[i].units = units.ptr;
+        out[i].n_units = rs_slice_left(&units) / unit;
+    }
+}
+
+/* Returns whether a symbol table for the strings is probably wanted and not there: in the first run, for text without a
+ * template that is too much to share a table, with few repeated bytes. */
+static bool wants_symbols(const rs_stats *stats, const rs_alternative *a, const rs_prepared *prepared) {
+    const unsigned unit = 1u << a->elements;
+    if (stats->hints != NULL || prepared->template != NULL || unit > 2 || a->n_offsets < a->n) return false;
+    if (a->total <= RS_PLAN_LITTLE_TEXT || !rs_choices_allow(stats->choices, RS_FMT_NODE_SYMBOLS)) return false;
+    if (a->distinct != NULL && a->distinct->size_bytes < a->raw_bytes - a->raw_bytes / 4) return false;
+    return rs_text_bits(a->total, 0, a->n, unit) < 8 * (a->total * unit + a->counts_bytes);
+}
+
+static rs_status train_symbols(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
+    if (!wants_symbols(stats, a, out)) return RS_OK;
+    rs_trained *trained = (rs_trained *)rs_arena_take(&stats->arena, sizeof *trained);
+    rs_symbol_string *strings = (rs_symbol_string *)malloc(((size_t)a->n_offsets + 1) * sizeof *strings);
+    if (trained == NULL || strings == NULL) {
+        free(strings);
+        return rs_no_memory(err);
+    }
+    rs_buffer table = {0};
+    const bool small = rs_dictionaries_use_small_codes(stats->choices, a->total);
+    rs_plan_strings(stats, a, strings);
+    rs_status status = rs_symbols_train(strings, a->n_offsets, 1u << a->elements, small, &table, &trained->coded, err);
+    free(strings);
+    if (status == RS_E_ARG_LIMIT) status = RS_OK; /* and `table` is empty */
+    uint8_t *bytes = (uint8_t *)rs_arena_take(&stats->arena, table.size_bytes + 1);
+    if (status == RS_OK && bytes == NULL) status = rs_no_memory(err);
+    if (status == RS_OK) {
+        if (table.size_bytes > 0) memcpy(bytes, table.data, table.size_bytes);
+        trained->bytes = rs_slice_of(bytes, table.size_bytes);
+        out->trained = trained;
+    }
+    rs_buffer_clear(&table);
+    return status;
+}
+
 rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err) {
     rs_prepared *out = a->prepared;
     if (out != NULL) return RS_OK;
@@ -41,7 +87,10 @@ rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_err
     if (out == NULL) return rs_no_memory(err);
     out->n_fits = a->n;
     switch (a->kind) {
-    case RS_FMT_NODE_STR: RS_TRY(find_template(stats, a, out, err)); break;
+    case RS_FMT_NODE_STR:
+        RS_TRY(find_template(stats, a, out, err));
+        RS_TRY(train_symbols(stats, a, out, err));
+        break;
     case RS_FMT_NODE_INT:
         out->bits = a->n * rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
         RS_TRY(rs_plan_ints(stats, a, &out->packed, &out->bits, &out->n_fits, err));

@@ -5,10 +5,7 @@
 
 #include "plan/rs_plan_choose.h"
 
-enum {
-    LITTLE_TEXT = 32768, /* a position with more units does not join the shared table */
-    LITTLE_GAIN = 64     /* a shared table must save 1/64 of all bytes, because it slows reading */
-};
+enum { LITTLE_GAIN = 64 }; /* a shared table must save 1/64 of all bytes, because it slows reading */
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65) /* makes the position id of the shared table */
 
 typedef struct infer {
@@ -66,15 +63,16 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_table *table = NULL;
     if (d->link != NULL) return RS_OK; /* it has a shared table already */
     if (d->texts != NULL) {
-        RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), &table,
-                                       self->err));
+        RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), NULL,
+                                       &table, self->err));
         return settle_strings(self, d, table);
     }
     rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_offsets + 1) * sizeof *strings);
     if (strings == NULL) return rs_no_memory(self->err);
     const size_t n = (size_t)(list_strings(self, d, strings) - strings);
+    const rs_trained *trained = d->without == NULL && d->of->prepared != NULL ? d->of->prepared->trained : NULL;
     rs_status status =
-        rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, n, unit_of(d), &table, self->err);
+        rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, n, unit_of(d), trained, &table, self->err);
     free(strings);
     RS_TRY(status);
     return settle_strings(self, d, table);
@@ -86,7 +84,7 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
     if (d->n < d->of->n) return false; /* some of the strings belong to another node */
     /* Strings of fewer than 4 units on average gain nothing, and there may be very many of them. */
-    return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
+    return unit_of(d) == unit && d->of->total <= RS_PLAN_LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
 }
 
 /* Writes the plans with little text to out[n], out[n + 1] and so on; if `out` is NULL, only counts them. Returns n plus

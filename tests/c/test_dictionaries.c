@@ -157,7 +157,7 @@ static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
         for (uint32_t k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
         strings[i].units = unit == 1 ? (const uint8_t *)texts[i] : wide[i];
     }
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, unit, &table, &err), &err);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, unit, NULL, &table, &err), &err);
     return table;
 }
 
@@ -181,6 +181,28 @@ TEST(test_symbols) {
     rs_dictionaries_clear(&dictionaries);
 }
 
+/* A table that was trained before is the table, unless training failed. */
+TEST(test_trained) {
+    rs_symbol_string strings[2000];
+    rs_symbol_table *table = NULL;
+    rs_buffer bytes = {0};
+    rs_trained trained = {{NULL, NULL}, 0};
+    start();
+    for (uint32_t i = 0; i < 2000; i++) {
+        strings[i].units = (const uint8_t *)(i % 2 == 0 ? "the same words" : "and other ones");
+        strings[i].n_units = 14;
+    }
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 2000, 1, &trained, &table, &err), &err);
+    CHECK(table == NULL && written == 0);
+    CHECK_OK(rs_symbols_train(strings, 1000, 1, false, &bytes, &trained.coded, &err), &err);
+    trained.bytes = rs_slice_of(bytes.data, bytes.size_bytes);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 2000, 1, &trained, &table, &err), &err);
+    REQUIRE(table != NULL && written == 1);
+    CHECK_U64(table->size_bytes, bytes.size_bytes + RS_FMT_BLOCK_SIZE);
+    rs_buffer_clear(&bytes);
+    rs_dictionaries_clear(&dictionaries);
+}
+
 TEST(test_random_strings) {
     static uint8_t noise[40000];
     rs_symbol_string strings[1000];
@@ -188,7 +210,7 @@ TEST(test_random_strings) {
     start();
     for (uint32_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
     for (uint32_t i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 1000, 1, &table, &err), &err);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 1000, 1, NULL, &table, &err), &err);
     CHECK(table == NULL && written == 0);
     rs_dictionaries_clear(&dictionaries);
 }
@@ -208,7 +230,7 @@ static rs_symbol_table *sentences(uint32_t n) {
         strings[i].n_units = sizeof text[i];
     }
     rs_dictionaries_begin_run(&dictionaries);
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, 1, &table, &err), &err);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, 1, NULL, &table, &err), &err);
     return table;
 }
 
