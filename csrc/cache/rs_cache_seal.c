@@ -86,7 +86,7 @@ static rs_status copy_keys(sealing *self, rs_slice mapping, rs_error *err) {
     if (header.n_records != self->header.n_records) {
         return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "the keys of the cache are not distinct");
     }
-    RS_ASSERT((header.features_required & RS_FMT_FEATURE_FRONT) == 0);
+    RS_ASSERT(!header.is_long);
     self->header.features_required |= header.features_required;
     raise(&self->header.max_values, header.max_values);
     raise(&self->header.max_bytes, header.max_bytes);

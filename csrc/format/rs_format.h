@@ -4,7 +4,7 @@
 #include "base/rs_base.h"
 
 #define RS_FMT_MAGIC "\x89RECS\r\n\x1a"
-enum { RS_FMT_VERSION = 1 };
+enum { RS_FMT_VERSION = 3 };
 /* The file of a cache: its magic, where its header has the offset of the segment, and what divides the offsets of its
  * parts, the largest page size of the supported systems. */
 #define RS_FMT_CACHE_MAGIC "\x89RSCACH\n"
@@ -31,7 +31,7 @@ enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 
 /* Header fields. */
 enum {
-    RS_FMT_HEADER_SIZE = 4096,
+    RS_FMT_HEADER_SIZE = 128,
     RS_FMT_H_MAGIC = 0,
     RS_FMT_H_VERSION = 8,
     RS_FMT_H_READER_VERSION = 10,
@@ -50,9 +50,10 @@ enum {
     RS_FMT_H_MAX_DEPTH = 104,
     RS_FMT_H_DIRECTORY_CRC = 108,
     RS_FMT_H_RAW_SIZE = 112,
-    RS_FMT_H_HEADER_CRC = 4092
+    RS_FMT_H_HEADER_CRC = 124
 };
-enum { RS_FMT_FRONT = 128 }; /* with the feature FRONT, sections may be placed from here to the checksum */
+/* The header of version 1. With the feature FRONT, sections may be placed from RS_FMT_FRONT to its checksum. */
+enum { RS_FMT_LONG_VERSION = 1, RS_FMT_LONG_SIZE = 4096, RS_FMT_LONG_CRC = 4092, RS_FMT_FRONT = 128 };
 enum { RS_FMT_SEGMENT_ID_SIZE = 16 };
 enum { RS_FMT_CONTENT_LIST = 1, RS_FMT_CONTENT_MAPPING = 2 };
 

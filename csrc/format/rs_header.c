@@ -33,34 +33,49 @@ static rs_status check_limits(rs_header *h, const rs_limits *limits, rs_error *e
     return RS_OK;
 }
 
+static rs_status check_size(uint64_t size, uint32_t header_size, rs_error *err) {
+    if (size >= header_size) return RS_OK;
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the file has %llu bytes, fewer than a header",
+                        (unsigned long long)size);
+}
+
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size) {
     uint64_t for_values = values / RS_FMT_BECOMES_VALUES + 1, for_bytes = raw_size / RS_FMT_BECOMES_BYTES + 1;
     return for_values > for_bytes ? for_values : for_bytes;
 }
 
+uint32_t rs_header_size(const rs_header *header) { return header->is_long ? RS_FMT_LONG_SIZE : RS_FMT_HEADER_SIZE; }
+
+/* Rules 1, 3 and 4, for the first bytes of a segment of `size` bytes. Sets the version and is_long of *out. */
+static rs_status check_bytes(const uint8_t *p, uint64_t size, rs_header *out, rs_error *err) {
+    const unsigned reader_version = rs_load_u16(p + RS_FMT_H_READER_VERSION);
+    out->version = rs_load_u16(p + RS_FMT_H_VERSION);
+    out->is_long = reader_version == RS_FMT_LONG_VERSION;
+    if (!out->is_long && reader_version != RS_FMT_VERSION) {
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_FMT_H_READER_VERSION,
+                            "the segment needs a reader of format version %u, this one reads versions up to %d",
+                            reader_version, RS_FMT_VERSION);
+    }
+    RS_TRY(check_size(size, rs_header_size(out), err));
+    const uint32_t crc_at = rs_header_size(out) - 4;
+    if (rs_crc32c(0, p, crc_at) != rs_load_u32(p + crc_at)) {
+        return rs_error_set(err, RS_E_FMT_CHECKSUM, crc_at, "the header's checksum does not match");
+    }
+    return RS_OK;
+}
+
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
     const uint8_t *p = segment.ptr;
     uint64_t size = rs_slice_left(&segment);
-    uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapped bytes may change, so one copy is checked and used */
+    uint8_t copy[RS_FMT_LONG_SIZE]; /* the mapped bytes may change, so one copy is checked and used */
 
     if (size > 0 && memcmp(p, RS_FMT_MAGIC, size < 8 ? size : 8) != 0) { /* also for a short file */
         return rs_error_set(err, RS_E_FMT_MAGIC, 0, "the first 8 bytes are not the magic of a recstore segment");
     }
-    if (size < RS_FMT_HEADER_SIZE) {
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the file has %llu bytes, fewer than a header",
-                            (unsigned long long)size);
-    }
-    memcpy(copy, p, sizeof copy);
+    RS_TRY(check_size(size, RS_FMT_HEADER_SIZE, err));
+    memcpy(copy, p, (size_t)lesser(size, sizeof copy));
     p = copy;
-    out->version = rs_load_u16(p + RS_FMT_H_VERSION);
-    if (rs_load_u16(p + RS_FMT_H_READER_VERSION) != RS_FMT_VERSION) {
-        return rs_error_set(err, RS_E_FMT_VERSION, RS_FMT_H_READER_VERSION,
-                            "the segment needs a reader of format version %u, this one reads version %d",
-                            rs_load_u16(p + RS_FMT_H_READER_VERSION), RS_FMT_VERSION);
-    }
-    if (rs_crc32c(0, p, RS_FMT_H_HEADER_CRC) != rs_load_u32(p + RS_FMT_H_HEADER_CRC)) {
-        return rs_error_set(err, RS_E_FMT_CHECKSUM, RS_FMT_H_HEADER_CRC, "the header's checksum does not match");
-    }
+    RS_TRY(check_bytes(p, size, out, err));
     out->features_required = rs_load_u64(p + RS_FMT_H_FEATURES_REQUIRED);
     out->content = rs_load_u32(p + RS_FMT_H_CONTENT);
     if ((out->features_required & ~RS_FMT_FEATURES_KNOWN) != 0 || out->content != content_for(out->features_required)) {
@@ -71,13 +86,13 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
                             (unsigned long long)out->features_required, out->content);
     }
     out->max_depth = rs_load_u32(p + RS_FMT_H_MAX_DEPTH);
-    if (rs_load_u32(p + RS_FMT_H_HEADER_SIZE) != RS_FMT_HEADER_SIZE || out->max_depth > RS_FMT_DEPTH) {
+    if (rs_load_u32(p + RS_FMT_H_HEADER_SIZE) != rs_header_size(out) || out->max_depth > RS_FMT_DEPTH) {
         return rs_error_set(err, RS_E_FMT_VALUE,
                             out->max_depth > RS_FMT_DEPTH ? RS_FMT_H_MAX_DEPTH : RS_FMT_H_HEADER_SIZE,
                             "header size or depth out of range");
     }
     out->segment_size = rs_load_u64(p + RS_FMT_H_SEGMENT_SIZE);
-    if (out->segment_size > size || out->segment_size < RS_FMT_HEADER_SIZE) {
+    if (out->segment_size > size || out->segment_size < rs_header_size(out)) {
         return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the header says %llu bytes, but the file has %llu",
                             (unsigned long long)out->segment_size, (unsigned long long)size);
     }
@@ -175,7 +190,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a directory entry is not zero");
     }
     if (s.off % RS_FMT_ALIGNMENT != 0 || s.off < self->end_of_last || s.off > directory_off ||
-        s.size_bytes > (s.off < RS_FMT_HEADER_SIZE ? RS_FMT_H_HEADER_CRC : directory_off) - s.off) {
+        s.size_bytes > (s.off < rs_header_size(self->header) ? RS_FMT_LONG_CRC : directory_off) - s.off) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u at %llu with %llu bytes is out of place", kind,
                             (unsigned long long)s.off, (unsigned long long)s.size_bytes);
     }
@@ -221,7 +236,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
                             header->directory_count);
     }
     uint64_t size = (uint64_t)header->directory_count * RS_FMT_ENTRY_SIZE;
-    if (off % RS_FMT_ALIGNMENT != 0 || off < RS_FMT_HEADER_SIZE || off > header->segment_size ||
+    if (off % RS_FMT_ALIGNMENT != 0 || off < rs_header_size(header) || off > header->segment_size ||
         size > header->segment_size - off) {
         return rs_error_set(err, RS_E_FMT_SECTION, RS_FMT_H_DIRECTORY_OFFSET, "the directory lies outside the segment");
     }
@@ -231,7 +246,8 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     }
     directory_reader reader = {0};
     reader.header = header;
-    reader.end_of_last = (header->features_required & RS_FMT_FEATURE_FRONT) != 0 ? RS_FMT_FRONT : RS_FMT_HEADER_SIZE;
+    reader.end_of_last =
+        (header->features_required & RS_FMT_FEATURE_FRONT) != 0 ? RS_FMT_FRONT : rs_header_size(header);
     for (uint32_t i = 0; i < header->directory_count; i++) {
         RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE,
                           err));
@@ -248,12 +264,14 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     return RS_OK;
 }
 
-void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
+void rs_header_write(const rs_header *h, uint8_t *out) {
+    const unsigned version = h->is_long ? RS_FMT_LONG_VERSION : RS_FMT_VERSION;
+    const uint32_t size = rs_header_size(h);
     memset(out, 0, RS_FMT_FRONT);
     memcpy(out + RS_FMT_H_MAGIC, RS_FMT_MAGIC, 8);
-    rs_store_u16(out + RS_FMT_H_VERSION, RS_FMT_VERSION);
-    rs_store_u16(out + RS_FMT_H_READER_VERSION, RS_FMT_VERSION);
-    rs_store_u32(out + RS_FMT_H_HEADER_SIZE, RS_FMT_HEADER_SIZE);
+    rs_store_u16(out + RS_FMT_H_VERSION, (uint16_t)version);
+    rs_store_u16(out + RS_FMT_H_READER_VERSION, (uint16_t)version);
+    rs_store_u32(out + RS_FMT_H_HEADER_SIZE, size);
     rs_store_u64(out + RS_FMT_H_FEATURES_REQUIRED, h->features_required);
     rs_store_u64(out + RS_FMT_H_SEGMENT_SIZE, h->segment_size);
     memcpy(out + RS_FMT_H_SEGMENT_ID, h->segment_id, RS_FMT_SEGMENT_ID_SIZE);
@@ -267,7 +285,7 @@ void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
     rs_store_u32(out + RS_FMT_H_MAX_DEPTH, h->max_depth);
     rs_store_u32(out + RS_FMT_H_DIRECTORY_CRC, h->directory_crc);
     rs_store_u64(out + RS_FMT_H_RAW_SIZE, h->raw_size);
-    rs_store_u32(out + RS_FMT_H_HEADER_CRC, rs_crc32c(0, out, RS_FMT_H_HEADER_CRC));
+    rs_store_u32(out + size - 4, rs_crc32c(0, out, size - 4));
 }
 
 static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store, rs_buffer *out, rs_error *err) {

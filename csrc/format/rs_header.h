@@ -9,6 +9,7 @@
 /* The fields of a header. Owns nothing. */
 typedef struct rs_header {
     uint16_t version;
+    bool is_long; /* has RS_FMT_LONG_SIZE bytes, as in version 1, and else RS_FMT_HEADER_SIZE */
     uint32_t content;
     uint64_t features_required;
     uint64_t segment_size;
@@ -63,9 +64,12 @@ RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *head
  * values. */
 uint64_t rs_header_least_size(uint64_t values, uint64_t raw_size);
 
-/* Writes a header and its checksum. Does not change the bytes from RS_FMT_FRONT to the checksum, which are zero or
- * sections. */
-void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
+/* Returns the size of a header in bytes. */
+uint32_t rs_header_size(const rs_header *header);
+
+/* Writes a header and its checksum to `out`, which has rs_header_size bytes. Those of a long header from RS_FMT_FRONT
+ * to the checksum stay: they are zero or sections. */
+void rs_header_write(const rs_header *header, uint8_t *out);
 
 /* Appends the directory entries, sorted by the offsets of their sections. Entries with equal offsets are in this order:
  * store 0, the keys (`keys` is NULL for a list), the saved indexes, LABEL. Leaves out TABLES, ORDER and LABEL if their

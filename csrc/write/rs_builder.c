@@ -8,7 +8,6 @@
 /* The memory for raw records. It must not move, because threads read it while the block is filled. Only a giant record
  * makes it grow further. */
 enum { PINNED_BYTES = RS_FMT_BLOCK_RAW_HARD + RS_FMT_BLOCK_RAW_HARD / 16, LONG_WAIT_MS = 1000 };
-enum { FRONT_LEAST = 1 << 15, FRONT_MOST = 1 << 20 }; /* sizes of segments that may have sections in the header */
 
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, const rs_choices *choices) {
     const rs_choices default_choices = rs_choices_of(RS_LEVEL_AUTO);
@@ -29,7 +28,6 @@ void rs_builder_close(rs_builder *self) {
     if (self->pipeline != NULL) rs_pipeline_stop(self->pipeline);
     rs_buffer_clear(&self->raw);
     rs_buffer_clear(&self->arrays);
-    rs_buffer_clear(&self->front);
     rs_scan_clear(&self->scan);
     if (!is_left) {
         if (self->open != NULL && self->open->ends == self->ends) self->open->ends = NULL;
@@ -311,8 +309,6 @@ uint64_t rs_builder_least_heap(const rs_builder *self) {
     uint64_t least = rs_header_least_size(self->scan.n_values, self->out.raw_size);
     uint64_t follows = self->out.offsets.size_bytes + self->out.groups.size_bytes + self->out.blocks.size_bytes +
                        encoding->trees.size_bytes + encoding->tree_table.size_bytes;
-    /* Up to RS_FMT_HEADER_SIZE of these bytes may be within the header, which is before the end of the heap. */
-    follows -= follows > RS_FMT_HEADER_SIZE ? RS_FMT_HEADER_SIZE : follows;
     return least > follows ? least - follows : 0;
 }
 
@@ -327,66 +323,30 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, uint64_t leas
     return RS_OK;
 }
 
-/* A section that is about to be written. */
-typedef struct pending_section {
-    const rs_buffer *bytes;
-    uint64_t count;
-    rs_section *section; /* its offset is 0 until it is placed */
-} pending_section;
-
-/* Places sections within the header's bytes, each time the largest that fits. Segments of a few pages, and large
- * ones, where this saves little, keep the plain layout, which every reader knows. */
-static rs_status place_in_front(rs_builder *self, pending_section *parts, unsigned n, rs_error *err) {
-    const uint64_t size = self->writer->position;
-    uint64_t at = RS_FMT_FRONT;
-    if (size < FRONT_LEAST || size > FRONT_MOST || !self->may_use_front) return RS_OK;
-    RS_TRY(rs_buffer_append_zeros(&self->front, RS_FMT_HEADER_SIZE, err));
-    for (;;) {
-        pending_section *largest = NULL;
-        for (unsigned k = 0; k < n; k++) {
-            const uint64_t part_size = parts[k].bytes->size_bytes;
-            if (part_size == 0 || part_size > RS_FMT_H_HEADER_CRC - at || parts[k].section->off != 0) continue;
-            if (largest == NULL || part_size > largest->bytes->size_bytes) largest = &parts[k];
-        }
-        if (largest == NULL) return RS_OK;
-        largest->section->off = at;
-        at = rs_align_up(at + largest->bytes->size_bytes, RS_FMT_ALIGNMENT);
-        if (at > RS_FMT_H_HEADER_CRC) at = RS_FMT_H_HEADER_CRC;
-    }
-}
-
-/* Writes a section to its place within the header, or to the end of the segment. */
-static rs_status write_pending(rs_builder *self, const pending_section *part, rs_error *err) {
-    rs_section *out = part->section;
-    if (out->off == 0) return rs_builder_write_section(self, part->bytes, part->count, out, err);
-    memcpy(self->front.data + out->off, part->bytes->data, part->bytes->size_bytes);
-    out->size_bytes = part->bytes->size_bytes;
-    out->count = part->count;
-    out->crc = rs_crc32c(0, part->bytes->data, part->bytes->size_bytes);
-    return RS_OK;
-}
-
 rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
     rs_section *at = directory->sections;
     rs_block_encoding *encoding = &self->out.encoding;
     const uint32_t n_tables = rs_dictionaries_n_tables(&encoding->dictionaries);
-    const unsigned n = n_tables == 0 ? 5 : 6;
-    pending_section parts[] = {
-        {&self->out.offsets, 0, &at[RS_FMT_SECTION_OFFSETS]},
-        {&self->out.groups, self->out.groups.size_bytes / 4, &at[RS_FMT_SECTION_GROUPS]},
-        {&self->out.blocks, rs_builder_n_blocks(self), &at[RS_FMT_SECTION_BLOCKS]},
-        {&encoding->trees, encoding->n_trees, &at[RS_FMT_SECTION_TREES]},
-        {&encoding->tree_table, encoding->n_trees, &at[RS_FMT_SECTION_TREE_TABLE]},
-        {&encoding->dictionaries.tables, n_tables, &at[RS_FMT_SECTION_TABLES]},
-    };
-    RS_TRY(place_in_front(self, parts, n, err));
-    RS_TRY(write_pending(self, &parts[0], err));
+    RS_TRY(rs_builder_write_section(self, &self->out.offsets, 0, &at[RS_FMT_SECTION_OFFSETS], err));
     /* The entries count the offsets of their groups from OFFSETS. */
-    const rs_buffer *entries[] = {&self->out.blocks, &encoding->dictionaries.tables};
+    rs_buffer *entries[] = {&self->out.blocks, &encoding->dictionaries.tables};
     for (unsigned i = 0; i < 2; i++) {
         rs_offsets_move(entries[i]->data, entries[i]->size_bytes, 0, at[RS_FMT_SECTION_OFFSETS].off);
     }
-    for (unsigned i = 1; i < n; i++) RS_TRY(write_pending(self, &parts[i], err));
+    const struct {
+        const rs_buffer *bytes;
+        uint64_t count;
+        unsigned kind;
+    } parts[] = {
+        {&self->out.groups, self->out.groups.size_bytes / 4, RS_FMT_SECTION_GROUPS},
+        {&self->out.blocks, rs_builder_n_blocks(self), RS_FMT_SECTION_BLOCKS},
+        {&encoding->trees, encoding->n_trees, RS_FMT_SECTION_TREES},
+        {&encoding->tree_table, encoding->n_trees, RS_FMT_SECTION_TREE_TABLE},
+        {&encoding->dictionaries.tables, n_tables, RS_FMT_SECTION_TABLES},
+    };
+    for (unsigned i = 0; i < (n_tables == 0 ? 4 : 5); i++) {
+        RS_TRY(rs_builder_write_section(self, parts[i].bytes, parts[i].count, &at[parts[i].kind], err));
+    }
     return RS_OK;
 }
 
@@ -418,10 +378,6 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
     uint8_t bytes[RS_FMT_HEADER_SIZE] = {0};
     uint32_t crc;
     rs_directory with_label = *directory;
-    if (self->front.size_bytes > 0) {
-        memcpy(bytes, self->front.data, sizeof bytes);
-        header->features_required |= RS_FMT_FEATURE_FRONT;
-    }
     self->raw.size_bytes = 0;
     if (rs_slice_left(&self->label) > 0) {
         RS_TRY(rs_buffer_append(&self->raw, self->label.ptr, rs_slice_left(&self->label), err));
@@ -445,7 +401,6 @@ rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
     RS_TRY(rs_builder_flush(self, err));
     RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), rs_builder_least_heap(self),
                                &directory.sections[RS_FMT_SECTION_HEAP], err));
-    self->may_use_front = self->out.encoding.choices.level != RS_LEVEL_NONE;
     RS_TRY(rs_builder_write_tables(self, &directory, err));
     header.content = RS_FMT_CONTENT_LIST;
     rs_builder_describe(self, &header);

@@ -20,8 +20,6 @@ typedef struct rs_builder {
     uint64_t features_required; /* the bits that the caller adds to the header */
     rs_slice label;             /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
     uint64_t label_pairs;
-    bool may_use_front; /* only for a compressed list: sections may be placed within the header's bytes */
-    rs_buffer front;    /* the header with the sections within it; empty if there are none */
     /* The open block, which the caller fills. */
     rs_buffer raw;
     rs_buffer arrays;

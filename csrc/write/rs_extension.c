@@ -26,7 +26,7 @@ rs_status rs_extension_begin(rs_extension *self, rs_segment_writer *writer, rs_s
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "only a list can have saved indexes");
     }
     RS_TRY(rs_directory_read(segment, &self->header, 0, &self->directory, err));
-    memcpy(self->first, segment.ptr, sizeof self->first);
+    memcpy(self->first, segment.ptr, rs_header_size(&self->header));
     if (label->off != 0) {
         RS_TRY(rs_buffer_append(&self->label, segment.ptr + label->off, (size_t)label->size_bytes, err));
     }
@@ -102,7 +102,7 @@ static rs_status write_end(rs_extension *self, const rs_buffer *directory, rs_er
     self->header.segment_size = self->writer->position;
     RS_TRY(rs_os_random(self->header.segment_id, sizeof self->header.segment_id, err));
     rs_header_write(&self->header, self->first);
-    return rs_segment_writer_write_at(self->writer, 0, self->first, sizeof self->first, err);
+    return rs_segment_writer_write_at(self->writer, 0, self->first, rs_header_size(&self->header), err);
 }
 
 rs_status rs_extension_finish(rs_extension *self, rs_error *err) {

@@ -11,7 +11,7 @@ typedef struct rs_extension {
     rs_header header;
     rs_directory directory;
     rs_buffer label;
-    uint8_t first[RS_FMT_HEADER_SIZE]; /* the header's bytes, and the sections placed within them */
+    uint8_t first[RS_FMT_LONG_SIZE]; /* the header's bytes, and the sections placed within them */
 } rs_extension;
 
 /* Begins to extend a list. `segment` has the bytes that the writer has written so far, and may be a mapping of the

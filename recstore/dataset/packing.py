@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_WASTED = 5  # percent; with more wasted bytes, the segment is built again without them
 _PROBES = 8
 _MOST_COMPARED = 16  # once more lists and dicts are packed, no list is searched for the records of another
-_HEADER = 4096  # bytes of a segment's header
+_HEADER = 128  # bytes of a segment's header
 _MOST_AHEAD = 64 << 20  # bytes that a value may exceed its size by, since a builder writes late
 _CHUNK = 16 << 20
 # The most bytes that a forecast stores of one list and of all lists, and the fewest that it stores of a longer list.

@@ -126,5 +126,5 @@ static inline void built_seal(built *b, const built_layout *layout) {
         rs_store_u32(entries + 240 + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }
     rs_store_u32(b->data + 108, rs_crc32c(0, entries, layout->n_tables > 0 ? 280 : 240));
-    rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
+    rs_store_u32(b->data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, b->data, RS_FMT_H_HEADER_CRC));
 }

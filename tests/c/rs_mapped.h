@@ -117,5 +117,5 @@ static inline void mapped_seal(built *b, const mapped_layout *layout) {
     }
     if (count > layout->header.directory_count) count = layout->header.directory_count;
     rs_store_u32(b->data + 108, rs_crc32c(0, b->data + layout->header.directory_off, 40 * count));
-    rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
+    rs_store_u32(b->data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, b->data, RS_FMT_H_HEADER_CRC));
 }

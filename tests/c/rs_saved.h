@@ -119,5 +119,5 @@ static inline void saved_seal(built *b, const rs_header *header, const rs_direct
         rs_store_u32(entries + 40 * (first + i) + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }
     rs_store_u32(b->data + 108, rs_crc32c(0, entries, 40 * (size_t)header->directory_count));
-    rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
+    rs_store_u32(b->data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, b->data, RS_FMT_H_HEADER_CRC));
 }

@@ -285,9 +285,9 @@ TEST(test_changed_bytes) {
     uint8_t *original = make_exact(b.data, b.size);
     built_read(&b, &layout);
     for (uint64_t round = 0; round < 2000; round++) {
-        const size_t end = (size_t)layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].off;
+        const size_t begin = RS_FMT_HEADER_SIZE, end = (size_t)layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].off;
         struct ArrowArray batch = {0};
-        b.data[4096 + (size_t)make_random(end - 4096)] = (uint8_t)make_random(256);
+        b.data[begin + (size_t)make_random(end - begin)] = (uint8_t)make_random(256);
         built_seal(&b, &layout);
         rs_status status = open_over(&o, &b);
         if (status == RS_OK) status = read(&o, NULL, 0, 1, 600, &batch);

@@ -245,8 +245,8 @@ TEST(test_damage) {
         rs_column_read_stop stop;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (unsigned k = 0; k < 3; k++) {
-            uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
-            b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
+            const uint64_t begin = RS_FMT_HEADER_SIZE, end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
+            b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
         }
         if (open_field(keys[round % 4]) == RS_OK) {
             if (rs_column_read_open(&got, 300, round % 8 > 3, &err) != RS_OK) abort();

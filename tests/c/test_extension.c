@@ -38,7 +38,8 @@ TEST(test_label_and_order) {
             CHECK(memcmp(before.header.segment_id, after.header.segment_id, 16) != 0);
             CHECK_U64(after.header.created_ns, before.header.created_ns);
             CHECK_U64(after.header.n_records, N);
-            CHECK(memcmp(list.data + 4096, out.data + 4096, a->off - 4096) == 0); /* the records and their tables */
+            CHECK(memcmp(list.data + RS_FMT_HEADER_SIZE, out.data + RS_FMT_HEADER_SIZE, a->off - RS_FMT_HEADER_SIZE) ==
+                  0); /* the records and their tables */
             CHECK_U64(after.header.segment_size, out.size);
             rs_store_close(&after);
         }
@@ -121,7 +122,7 @@ TEST(test_other_segments) {
     built list;
     REQUIRE(saved_list(key_mod_3, N, NULL, &writer, &list));
     rs_store_u32(list.data + 64, 2), rs_store_u64(list.data + 16, RS_FMT_FEATURE_MAPPING);
-    rs_store_u32(list.data + 4092, rs_crc32c(0, list.data, 4092));
+    rs_store_u32(list.data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, list.data, RS_FMT_H_HEADER_CRC));
     CHECK_CODE(rs_extension_begin(&extension, &writer, built_slice(&list), &err), RS_E_ARG_RANGE, &err);
     list.data[0] ^= 1;
     CHECK_CODE(rs_extension_begin(&extension, &writer, built_slice(&list), &err), RS_E_FMT_MAGIC, &err);

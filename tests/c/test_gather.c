@@ -263,11 +263,9 @@ static void check_damage(built_record record, const char *const *fields, bool co
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
     for (unsigned round = 0; round < 400; round++) {
-        const rs_section *sections = layout.directory.sections, *heap = &sections[RS_FMT_SECTION_HEAP];
-        const uint64_t blocks = sections[RS_FMT_SECTION_BLOCKS].off; /* maybe within the header, which has a checksum */
-        const uint64_t end = blocks > RS_FMT_HEADER_SIZE ? blocks : heap->off + heap->size_bytes;
+        const uint64_t begin = RS_FMT_HEADER_SIZE, end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
-        for (unsigned k = 0; k < 3; k++) b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
+        for (unsigned k = 0; k < 3; k++) b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
         for (unsigned k = 0; k < 200; k++) positions[k] = (int64_t)make_random(300);
         if (sources_open(&s, built_slice(&b), fields, FIELDS, &err) != RS_OK) {
             built_clear(&b);
@@ -278,7 +276,7 @@ static void check_damage(built_record record, const char *const *fields, bool co
         bool ok = measure(200) == RS_OK && g.stop.why == RS_GATHER_DONE;
         ok = ok && place() == RS_OK && g.stop.why == RS_GATHER_DONE;
         for (unsigned k = 0; ok && round % 2 == 1 && k < 500; k++) {
-            b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
+            b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
         }
         ok = ok && rs_gather_fill(&g, buffer, &err) == RS_OK && g.stop.why == RS_GATHER_DONE;
         failed += !ok;

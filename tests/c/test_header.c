@@ -57,6 +57,29 @@ TEST(test_valid) {
     free(s);
 }
 
+/* Rules 1, 4, 6, 7, 9 and 10 with the header of version 3: it covers 128 bytes, and sections begin after it. */
+TEST(test_short_header) {
+    uint8_t *s = make_segment();
+    put(s + 10, 3, 2), put(s + 12, 128, 4), put(s + DIRECTORY + 8, 128, 8);
+    rs_store_u32(s + 108, rs_crc32c(0, s + DIRECTORY, 6 * ENTRY)), rs_store_u32(s + 124, rs_crc32c(0, s, 124));
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    CHECK_CODE(read_both(s, 127, NULL), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(read_both(s, 128, NULL), RS_E_FMT_TRUNCATED, &err);
+    s[123] ^= 1;
+    CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_CHECKSUM, &err);
+    CHECK_U64(err.offset, 124);
+    s[123] ^= 1, s[128] ^= 1; /* of the heap */
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    put(s + 16, RS_FMT_FEATURE_FRONT, 8), rs_store_u32(s + 124, rs_crc32c(0, s, 124));
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    put(s + DIRECTORY + 8, 64, 8), rs_store_u32(s + 108, rs_crc32c(0, s + DIRECTORY, 6 * ENTRY));
+    rs_store_u32(s + 124, rs_crc32c(0, s, 124));
+    CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_SECTION, &err);
+    put(s + 12, 4096, 4), rs_store_u32(s + 124, rs_crc32c(0, s, 124));
+    CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_VALUE, &err);
+    free(s);
+}
+
 /* Rules 1 and 7. */
 TEST(test_truncated) {
     uint8_t *s = make_segment();
@@ -98,6 +121,7 @@ static const struct {
 } broken[] = {
     {3, 10, 2, 0, 0, RS_E_FMT_VERSION, 10},
     {3, 10, 2, 2, SEAL, RS_E_FMT_VERSION, 10},
+    {4, 10, 2, 3, SEAL, RS_E_FMT_CHECKSUM, 124}, /* a short header has its checksum elsewhere */
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
     {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE},       /* ext values */
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
@@ -282,6 +306,10 @@ TEST(test_write) {
     CHECK_U64(out.size_bytes, 6 * ENTRY);
     CHECK(memcmp(out.data, s + DIRECTORY, 6 * ENTRY) == 0);
     CHECK(memcmp(written, s, 4096) == 0);
+    header.is_long = false, header.segment_size = 128;
+    rs_header_write(&header, written);
+    CHECK_OK(rs_header_read(rs_slice_of(written, 128), NULL, &header, &err), &err);
+    CHECK(!header.is_long && memcmp(written + 128, s + 128, 4096 - 128) == 0);
     rs_buffer_clear(&out);
     free(s);
 }

@@ -277,7 +277,7 @@ TEST(test_every_flip) {
 }
 
 TEST(test_every_cut) {
-    for (size_t n = 0; n < small.size; n += n < 4096 ? 97 : 1) {
+    for (size_t n = 0; n < small.size; n += n < 2048 ? 97 : 1) {
         uint8_t *exact = make_exact(small.data, n);
         CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, NULL, &err), RS_E_FMT_TRUNCATED, &err);
         free(exact);

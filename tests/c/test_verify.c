@@ -77,7 +77,7 @@ static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off 
 
 /* Returns whether a checksum covers the byte. Other bytes are padding. */
 static bool is_covered(uint64_t at) {
-    if (at < 4096 || at >= layout.header.directory_off) return true;
+    if (at < RS_FMT_HEADER_SIZE || at >= layout.header.directory_off) return true;
     for (uint64_t i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
         if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
     }

@@ -125,7 +125,11 @@ def mend(data):
         if kind != HEAP:
             set_crc(layout.at + i * ENTRY.size + 32, offset, size)
     set_crc(108, layout.at, layout.count * ENTRY.size)
-    set_crc(4092, 0, 4092)
+    set_crc(header_crc_at(data), 0, header_crc_at(data))
+
+
+def header_crc_at(data):
+    return 4092 if data[10] == 1 else 124
 
 
 def lowered(data, most_values, most_bytes):
@@ -133,8 +137,9 @@ def lowered(data, most_values, most_bytes):
     values, size = struct.unpack_from("<QQ", data, 88)
     out = bytearray(data)
     struct.pack_into("<QQ", out, 88, min(values, most_values), min(size, most_bytes))
-    if crc32c(data[:4092]) == int.from_bytes(data[4092:4096], "little"):
-        struct.pack_into("<I", out, 4092, crc32c(out[:4092]))
+    at = header_crc_at(data)
+    if crc32c(data[:at]) == int.from_bytes(data[at : at + 4], "little"):
+        struct.pack_into("<I", out, at, crc32c(out[:at]))
     return bytes(out)
 
 
@@ -148,6 +153,6 @@ def damaged(rng, seed):
     for part in rng.choices(parts, weights, k=rng.choice((1, 1, 1, 2, 3, 5))):
         change(rng, data, layout, part)
     if rng.randrange(30) == 0:
-        del data[rng.randrange(4096, len(data) + 1) :]
+        del data[rng.randrange(header_crc_at(data) + 4, len(data) + 1) :]
     mend(data)
     return bytes(data)

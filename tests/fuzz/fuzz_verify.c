@@ -6,7 +6,8 @@
 static void lower_limits(uint8_t *data, const rs_store *store) {
     rs_store_u64(data + RS_FMT_H_MAX_VALUES, store->header.max_values);
     rs_store_u64(data + RS_FMT_H_MAX_BYTES, store->header.max_bytes);
-    rs_store_u32(data + RS_FMT_H_HEADER_CRC, rs_crc32c(0, data, RS_FMT_H_HEADER_CRC));
+    const uint32_t crc_at = rs_header_size(&store->header) - 4;
+    rs_store_u32(data + crc_at, rs_crc32c(0, data, crc_at));
 }
 
 static void verify(uint8_t *data, size_t size) {

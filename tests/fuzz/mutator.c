@@ -324,5 +324,7 @@ void fuzz_mend(uint8_t *data, size_t size) {
                 rs_load_u64(data + at + RS_FMT_E_SIZE));
     }
     mend_at(&all, RS_FMT_H_DIRECTORY_CRC, directory, count * RS_FMT_ENTRY_SIZE);
-    mend_at(&all, RS_FMT_H_HEADER_CRC, 0, RS_FMT_H_HEADER_CRC);
+    const bool is_long = rs_load_u16(data + RS_FMT_H_READER_VERSION) == RS_FMT_LONG_VERSION;
+    const uint64_t crc_at = is_long ? RS_FMT_LONG_CRC : RS_FMT_H_HEADER_CRC;
+    mend_at(&all, crc_at, 0, crc_at);
 }

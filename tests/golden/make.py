@@ -30,6 +30,7 @@ def add(segments, damaged):
     without writing if the manifest has one of them."""
     manifest = HERE / "manifest.txt"
     lines = manifest.read_text().splitlines(keepends=True) if manifest.exists() else []
+    # v1 is the series of samples, not the version of the format
     files = {f"v1-{name}.rec": data for name, data in segments.items()}
     files.update({f"v1-damaged-{name}.rec": data for name, data in damaged.items()})
     if any(line.split()[1] in files for line in lines):

@@ -362,7 +362,7 @@ class Part:
             yield Odd(i)
 
 def content(x):
-    return os.pread(x.segment.fileno(), x.segment.nbytes, 0)[4096:]
+    return os.pread(x.segment.fileno(), x.segment.nbytes, 0)[128:]
 
 if __name__ == "__main__":
     multiprocessing.set_start_method(sys.argv[1])

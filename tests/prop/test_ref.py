@@ -214,7 +214,7 @@ def test_limits():
 
 
 HEADERS = [
-    ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
+    ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"reader_version": 3}, "VALUE"), ({"features_required": 1 << 63}, "VERSION"),
     ({"features_required": 16384}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),

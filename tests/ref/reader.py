@@ -22,13 +22,13 @@ __all__ = ["FormatError", "check", "crc32c", "read", "segment_in"]
 
 MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
 CACHE_MAGIC, CACHE_SEGMENT = bytes.fromhex("89 52 53 43 41 43 48 0A"), 72
-HEADER_SIZE = 4096
+HEADER_SIZES = {1: 4096, 3: 128}  # by reader_version
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
 BECOMES_VALUES, BECOMES_BYTES, TABLE_LEVELS = 64, 1024, 8
 FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATURE_OPTIONAL = 1, 4, 8, 16, 32, 64
 FEATURE_MAP, FEATURE_PLACED, FEATURE_ENDS, FEATURE_ALONE, FEATURE_FRONT = 128, 256, 2048, 512, 1024
 FEATURE_NARROW, FEATURE_LINE, FEATURE_ALPHABET = 4096, 8192, 32768
-FRONT, FRONT_END = 128, 4092  # the range of sections in the header
+FRONT, FRONT_END = 128, 4092  # the range of sections in a long header
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
@@ -125,19 +125,23 @@ def line_ends(group, k, bits):
 
 
 def read_header(data):
-    if len(data) < HEADER_SIZE:  # 1
+    if len(data) < HEADER.size:  # 1
         fail("TRUNCATED", len(data), "shorter than a header")
     h = Header(*HEADER.unpack_from(data))
     if h.magic != MAGIC:  # 2
         fail("MAGIC", 0, "magic")
-    if h.reader_version != 1:  # 3
+    if h.reader_version not in HEADER_SIZES:  # 3
         fail("VERSION", 10, f"reader_version {h.reader_version}")
-    check_crc(data, 0, 4092, struct.unpack_from("<I", data, 4092)[0], "the header")  # 4
+    header_size = HEADER_SIZES[h.reader_version]
+    if len(data) < header_size:  # 1
+        fail("TRUNCATED", len(data), "shorter than its header")
+    crc_at = header_size - 4
+    check_crc(data, 0, crc_at, struct.unpack_from("<I", data, crc_at)[0], "the header")  # 4
     if h.features_required & ~KNOWN_FEATURES or FEATURES.get(h.content) != h.features_required & FEATURES[MAPPING]:  # 5
         fail("VERSION", 16, f"features {h.features_required:#x}, content {h.content}")
-    if h.header_size != HEADER_SIZE or h.max_depth > DEPTH:  # 6
+    if h.header_size != header_size or h.max_depth > DEPTH:  # 6
         fail("VALUE", 12, f"header_size {h.header_size}, max_depth {h.max_depth}")
-    if not HEADER_SIZE <= h.segment_size <= len(data):  # 7
+    if not header_size <= h.segment_size <= len(data):  # 7
         fail("TRUNCATED", len(data), f"segment_size {h.segment_size}")
     if h.max_values > READER_VALUES or h.max_bytes > READER_BYTES:  # 8
         fail("LIMIT", 88, f"max_values {h.max_values}, max_bytes {h.max_bytes}")
@@ -150,14 +154,14 @@ def read_directory(data, h):
     if (
         h.directory_count > DIRECTORY_ENTRIES
         or not aligned(h.directory_offset)
-        or not within(h.directory_offset, size, HEADER_SIZE, h.segment_size)
+        or not within(h.directory_offset, size, h.header_size, h.segment_size)
     ):  # 9
         fail("SECTION", 68, "directory out of place")
     check_crc(data, h.directory_offset, size, h.directory_crc, "the directory")
-    stores, end = ({}, {}), FRONT if h.features_required & FEATURE_FRONT else HEADER_SIZE
+    stores, end = ({}, {}), FRONT if h.features_required & FEATURE_FRONT else h.header_size
     for at in range(h.directory_offset, h.directory_offset + size, ENTRY.size):
         entry = Entry(*ENTRY.unpack_from(data, at))
-        high = FRONT_END if entry.offset < HEADER_SIZE else h.directory_offset
+        high = FRONT_END if entry.offset < h.header_size else h.directory_offset
         if not aligned(entry.offset) or not within(entry.offset, entry.size, end, high):  # 10
             fail("SECTION", at, f"section of kind {entry.kind} out of place")
         end = entry.offset + entry.size

@@ -488,8 +488,8 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, front=(), **heade
 
 def reseal(data):
     """The segment with a valid header_crc."""
-    out = bytearray(data)
-    out[4092:4096] = struct.pack("<I", crc32c(out[:4092]))
+    out, at = bytearray(data), 4092 if data[10] == 1 else 124
+    struct.pack_into("<I", out, at, crc32c(out[:at]))
     return bytes(out)
 
 

@@ -81,7 +81,7 @@ OFFSETS = {
     },  # at 0, like every base
     "limits": named(rows("Limits", "Name"), 1, 0, "RS_FMT_"),
 }
-SIZES = {"RS_FMT_HEADER_SIZE": 4096, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
+SIZES = {"RS_FMT_HEADER_SIZE": 128, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
          "RS_FMT_TREE_ENTRY_SIZE": 16, "RS_FMT_KEYS_HEAD_SIZE": 64, "RS_FMT_SAVED_HEAD_SIZE": 64}  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_feature_bits():
 def test_tables_have_no_hole():
     """Offset plus size of a row is the offset of the next row, or the total size."""
     for title, occurrence, whole in (
-        ("Header", 0, 4096),
+        ("Header", 0, 128),
         ("Directory", 0, 40),
         ("Blocks", 0, 80),
         ("Trees", 1, 24),

@@ -12,4 +12,4 @@ def content(x):
         if not hasattr(x, "fileno"):
             x = x.segment if isinstance(x, RecordList) else x._values.segments[0]
         x = os.pread(x.fileno(), x.nbytes, 0)
-    return x[:40] + x[64:4092] + x[4096:]
+    return x[:40] + x[64:124] + x[128:]

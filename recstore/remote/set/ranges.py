@@ -27,7 +27,7 @@ _MOST_CHUNKS = 128  # of one request
 _TAIL = 2 * _CHUNK  # the directory, and usually the sections before it
 _THREADS = 8
 # csrc/FORMAT.md, "Header" and "Directory"
-_HEADER, _ENTRY, _MOST_ENTRIES = 4096, struct.Struct("<HHIQQQII"), 64
+_HEADER, _ENTRY, _MOST_ENTRIES = 128, struct.Struct("<HHIQQQII"), 64
 _HEAP, _OFFSETS, _KEY_INDEX, _SAVED_INDEX, _KEYS_HEAD = 1, 2, 7, 32769, 64
 
 

@@ -29,8 +29,7 @@ def test_figures(info):
         assert info.name is None
     sections = ["heap", "offsets", "groups", "blocks", "trees", "tree table"]
     assert list(info.sections) == sections + ["tables"] * (len(info.tables) > 0)
-    # Sections may be within the 4,096 bytes of the header.
-    assert 128 + sum(info.sections.values()) <= info.nbytes < 4096 + sum(info.sections.values()) + 64 * 8 + 240
+    assert 128 + sum(info.sections.values()) <= info.nbytes < 128 + sum(info.sections.values()) + 64 * 8 + 240
     assert info.kept_bytes >= 0
     ((records, heap, root),) = info.trees
     assert (records, root.name, root.kind) == (2000, "record", "struct")

@@ -152,7 +152,7 @@ def test_not_a_regular_file(tmp_path):
 def test_truncated_anywhere(path):
     data = path.read_bytes()
     short = path.with_name("short")
-    for size in [0, 1, 8, 119, 4091, 4095, 4096, 4097, 5000, *range(4096, len(data), len(data) // 50), len(data) - 1]:
+    for size in [0, 1, 8, 119, 123, 127, 128, 129, 4096, *range(128, len(data), len(data) // 50), len(data) - 1]:
         short.write_bytes(data[:size])
         pytest.raises(CorruptError, lambda: recstore.open(short)).match("TRUNCATED")
 
@@ -176,12 +176,12 @@ def test_bytes_beyond_the_end_are_ignored(path):
 def test_every_bit_of_the_header(path):
     data = path.read_bytes()
     damaged = path.with_name("damaged")
-    bits = [*range(120 * 8), 120 * 8, 3000 * 8 + 5, *range(4092 * 8, 4096 * 8)]
-    for bit in bits:
+    for bit in range(128 * 8):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
         damaged.write_bytes(changed)
-        expected = VersionError if bit // 8 in (10, 11) else CorruptError
+        is_version = bit // 8 in (10, 11) and changed[10] != 1  # a long header has its checksum elsewhere
+        expected = VersionError if is_version else CorruptError
         caught = pytest.raises(expected, lambda: recstore.open(damaged))
         assert type(caught.value) is expected
 
@@ -207,7 +207,7 @@ def test_an_invalid_header_with_a_valid_checksum(path, offset, value, error, cod
 def test_a_later_version_that_this_reader_can_read(path):
     """The file has a higher version with our reader_version, and unknown optional features."""
     data = bytearray(path.read_bytes())
-    data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
+    data[8:10], data[24:32], data[120:124] = b"\7\0", b"\xff" * 8, b"what"
     path.write_bytes(w.reseal(data))
     with recstore.open(path, verify="full") as x:
         assert equal(x, RECORDS)
@@ -218,7 +218,7 @@ def test_a_flipped_bit_of_the_first_section(path, compression, section):
     with RecordList(RECORDS, compression=compression) as x:
         x.save(path)
     data = bytearray(path.read_bytes())
-    data[4096 + 40] ^= 0x10
+    data[128 + 40] ^= 0x10
     path.write_bytes(data)
     pytest.raises(CorruptError, lambda: recstore.open(path, verify="full")).match(f"checksum of the {section}")
     with recstore.open(path) as x:  # reading checks the structure, not checksums

@@ -8,7 +8,7 @@ import pytest
 
 import recstore
 
-N, HEADER = 2000, 4096
+N, REST = 2000, 4096
 
 
 def hexes(r, size):
@@ -61,7 +61,7 @@ def test_bytes_and_readers(name, tmp_path):
     with recstore.RecordList([{"i": i, "text": text} for i, text in enumerate(texts)]) as x:
         x.save(tmp_path / "x")
     with recstore.RecordList(texts) as x:
-        assert (x.nbytes - HEADER) / N <= most
+        assert (x.nbytes - REST) / N <= most
         assert x.to_list() == texts and [x[i] for i in range(0, N, 7)] == texts[::7]
     with recstore.open(tmp_path / "x", verify="full") as x:
         assert [record["text"] for record in x] == texts

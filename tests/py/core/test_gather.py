@@ -384,7 +384,7 @@ def test_damaged_records(tmp_path, compression):
     refused = 0
     for _ in range(150):
         raw = bytearray(sound)
-        for at in draw.integers(4096, size, 6):
+        for at in draw.integers(128, size, 6):
             raw[at] = draw.integers(256)
         path.write_bytes(raw)
         try:
@@ -406,7 +406,7 @@ def test_corrupt_errors_name_field_and_record(tmp_path):
     with recstore.RecordList([{"a": [1.5 * i, 2.0, "x"], "b": i} for i in range(60)], compression="none") as x:
         x.save(path)
     raw = bytearray(path.read_bytes())
-    at = raw.index(b"\x09\x01b", 4096 + 200)
+    at = raw.index(b"\x09\x01b", 128 + 200)
     raw[at + 3] = 6  # the tag of an 8-byte int, whose bytes are missing
     path.write_bytes(raw)
     with recstore.open(path) as x, pytest.raises(recstore.Error, match=r"'b' of record \d+: .*x.recs"):

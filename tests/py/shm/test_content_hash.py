@@ -134,7 +134,7 @@ def test_damage_in_the_tables(x, tmp_path):
     data = bytearray((tmp_path / "x.recs").read_bytes())
     with recstore.open(tmp_path / "x.recs") as whole:
         sections = whole.info().sections
-    at = -(-(4096 + sections["heap"]) // 64) * 64
+    at = -(-(128 + sections["heap"]) // 64) * 64
     for name in ("offsets", "groups"):
         at = -(-(at + sections[name]) // 64) * 64
     data[at + 24 : at + 32] = b"\xff" * 8  # heap_size of block 0
