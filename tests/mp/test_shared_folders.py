@@ -180,7 +180,7 @@ def write_damaged(kind, path, other):
         whole = f.read()
     content = {
         "empty": b"", "zeros": bytes(len(whole)), "cut": whole[:-100], "short": whole[:1000],
-        "no head": bytes(4096) + whole[4096:]
+        "no head": bytes(128) + whole[128:]
     }[kind]  # fmt: skip
     with open(path, "wb") as f:
         f.write(content)

@@ -259,7 +259,7 @@ def test_an_endless_object(tmp_path):
 
 ON_A_FULL_DISK = """
 import resource, sys, recstore
-resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     recstore.open(sys.argv[1], cache=sys.argv[2], options=eval(sys.argv[3], {"datetime": __import__("datetime")}))
 except recstore.errors.OutOfSpaceError as error:

@@ -210,7 +210,7 @@ def test_a_damaged_file(request, tmp_path, in_folder):
     storage = storage_of(url, options)
     name = f"{before.hashes[4]}.recs"
     data = bytearray(storage.read(name))
-    data[5000] ^= 1
+    data[500] ^= 1
     storage.write(name, bytes(data))
     error = pytest.raises(recstore.errors.CorruptError, lambda: compact(url, options=options)).value
     assert error.filename == storage.of(name) and newest(url, options).hashes == before.hashes
@@ -219,7 +219,7 @@ def test_a_damaged_file(request, tmp_path, in_folder):
 def test_a_file_that_was_written_damaged(bucket, server):
     """Its name is the hash of its content."""
     before = shard_sets.write(server.at, PARTS, server.options)
-    data = bucket.read(f"{before.hashes[3]}.recs")[:5000]
+    data = bucket.read(f"{before.hashes[3]}.recs")[:-500]
     hash_ = hashlib.blake2b(data, digest_size=20).hexdigest()
     bucket.write(f"{hash_}.recs", data)
     shards = before.shards()
