@@ -24,7 +24,7 @@ enum { KNOWN = 4, KNOWN_HEX = 2 };
 
 /* ---- Texts of a known alphabet ---- */
 
-static bool has_hyphens(rs_slice s) {
+bool rs_alphabet_has_hyphens(rs_slice s) {
     const uint8_t *p = s.ptr;
     return rs_slice_left(&s) == RS_FMT_UUID_TEXT && p[8] == '-' && p[13] == '-' && p[18] == '-' && p[23] == '-';
 }
@@ -66,7 +66,7 @@ static bool has_all(const uint8_t *numbers, rs_slice s) {
 bool rs_alphabet_fits(const rs_alphabet *self, rs_slice text, uint64_t *n) {
     uint8_t digits[RS_FMT_UUID_DIGITS];
     if (self->form == RS_FMT_ALPHABET_UUID) {
-        if (!has_hyphens(text)) return false;
+        if (!rs_alphabet_has_hyphens(text)) return false;
         text = digits_of_uuid(text, digits);
     }
     if (self->form == RS_FMT_ALPHABET_PADDED) {
@@ -78,6 +78,11 @@ bool rs_alphabet_fits(const rs_alphabet *self, rs_slice text, uint64_t *n) {
     if ((self->count != 0 && *n != self->count) || !has_all(self->numbers, text)) return false;
     if (self->form != RS_FMT_ALPHABET_BYTES && self->form != RS_FMT_ALPHABET_PADDED) return true;
     return denotes_bytes(self, text);
+}
+
+uint64_t rs_alphabet_bits(const rs_alphabet *self, uint64_t units, uint64_t n) {
+    if (self->count != 0) return 8 * n * rs_alphabet_bytes(self->bits, self->form, self->count);
+    return units * self->bits + 12 * n; /* a count, and on average half a byte to the next one */
 }
 
 static inline void pack(const uint8_t *numbers, unsigned bits, const uint8_t *from, uint64_t n, uint64_t size,
@@ -120,7 +125,7 @@ static bool text_at(texts *self, uint32_t i, rs_slice *out) {
     if (self->fits != NULL && !self->fits[i]) return false;
     *out = self->strings[i];
     if (self->uuid) {
-        if (!has_hyphens(*out)) return false;
+        if (!rs_alphabet_has_hyphens(*out)) return false;
         *out = digits_of_uuid(*out, self->digits);
     }
     if (self->padded) *out = without_padding(*out);
@@ -238,7 +243,7 @@ bool rs_alphabet_guess(const rs_slice *strings, const bool *fits, uint32_t n, rs
     for (uint32_t i = 0; i < n; i++) {
         if (fits != NULL && !fits[i]) continue;
         all++;
-        uuids += has_hyphens(strings[i]);
+        uuids += rs_alphabet_has_hyphens(strings[i]);
         padded += strings[i].ptr != strings[i].end && strings[i].end[-1] == '=';
     }
     const uint32_t most = all - all / 8;

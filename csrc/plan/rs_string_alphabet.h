@@ -23,5 +23,11 @@ bool rs_alphabet_guess(const rs_slice *strings, const bool *fits, uint32_t n, rs
 /* Returns whether a text has the form. Sets *n to the number of its characters, without padding and hyphens. */
 bool rs_alphabet_fits(const rs_alphabet *self, rs_slice text, uint64_t *n);
 
+/* Returns the bits of n texts of `units` characters in total. */
+uint64_t rs_alphabet_bits(const rs_alphabet *self, uint64_t units, uint64_t n);
+
+/* Returns whether a text has the length and the hyphens of a UUID. */
+bool rs_alphabet_has_hyphens(rs_slice text);
+
 /* Writes the bytes of n characters of a text that fits, rs_alphabet_bytes many. */
 void rs_alphabet_encode(const rs_alphabet *self, rs_slice text, uint64_t n, uint8_t *to);

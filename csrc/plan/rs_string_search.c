@@ -2,8 +2,6 @@
  * nearly all of them have in one order, and then each field further while that saves bits. */
 #include "plan/rs_string_search.h"
 
-#include "format/rs_alphabet.h"
-
 enum {
     SIGNS = 48,           /* only the first signs of a string count */
     TOKENS = 10,          /* the most runs of one class into which a field is cut */
@@ -186,11 +184,6 @@ static bool guess_alphabet(search *self, const column *c, const draft *d, const 
     return true;
 }
 
-static uint64_t bits_of_letters(const rs_alphabet *alphabet, const column_stats *f, uint64_t n) {
-    if (alphabet->count != 0) return 8 * n * rs_alphabet_bytes(alphabet->bits, alphabet->form, alphabet->count);
-    return n * (f->units * alphabet->bits / f->n + 12); /* a count, and on average half a byte to the next one */
-}
-
 /* Chooses the kind of leaf for a column, and adds it to the draft. */
 static void add_leaf(search *self, const column *c, draft *d) {
     column_stats f;
@@ -221,7 +214,7 @@ static void add_leaf(search *self, const column *c, draft *d) {
         return;
     }
     if (!f.decimal && guess_alphabet(self, c, d, &f, leaf)) {
-        const uint64_t letters = bits_of_letters(&self->alphabets[leaf->alphabet - 1], &f, n);
+        const uint64_t letters = rs_alphabet_bits(&self->alphabets[leaf->alphabet - 1], f.units * n / f.n, n);
         if (letters + n > bits) excess = letters + n - bits; /* a bit more, so that it beats text */
         bits = letters;
         leaf->kind = RS_LEAF_ALPHABET;
@@ -410,12 +403,26 @@ static void cut_fields(search *self, const uint8_t *signs, uint32_t n, draft *d)
 
 /* ---- The signs at which all strings are cut ---- */
 
+/* Returns whether a text begins with a UUID up to its end or another sign than a hyphen. */
+static bool begins_with_uuid(rs_slice s) {
+    const rs_slice uuid = rs_slice_of(s.ptr, RS_FMT_UUID_TEXT);
+    uint32_t n_signs = 0;
+    if (rs_slice_left(&s) < RS_FMT_UUID_TEXT || !rs_alphabet_has_hyphens(uuid)) return false;
+    for (const uint8_t *p = uuid.ptr; p != uuid.end; p++) n_signs += rs_cut_class_of(*p) == RS_CUT_SIGNS;
+    if (n_signs != 4) return false;
+    return uuid.end == s.end || (rs_cut_class_of(*uuid.end) == RS_CUT_SIGNS && *uuid.end != '-');
+}
+
+/* The hyphens of a UUID do not count, so that it becomes one part. */
 static void list_signs(search *self) {
     for (uint32_t i = 0; i < self->sample->size; i++) {
         rs_slice s = self->sample->strings[i];
         uint32_t n = 0;
+        bool begins = true; /* a field begins here */
         for (; s.ptr != s.end && n < SIGNS; s.ptr++) {
-            if (rs_cut_class_of(*s.ptr) == RS_CUT_SIGNS) self->signs[i][n++] = *s.ptr;
+            if (begins && begins_with_uuid(s)) s.ptr += RS_FMT_UUID_TEXT - 1;
+            begins = rs_cut_class_of(*s.ptr) == RS_CUT_SIGNS;
+            if (begins) self->signs[i][n++] = *s.ptr;
         }
         self->n_signs[i] = (uint8_t)n;
     }

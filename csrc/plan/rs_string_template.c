@@ -248,11 +248,6 @@ static uint64_t bits_of_entries(const column *c, uint64_t tried, uint64_t n) {
     return n * rs_bit_width((uint64_t)entries - 1) + (uint64_t)(entries * size * (size > LONG_ENTRY ? 5 : 8));
 }
 
-static uint64_t bits_of_letters(const rs_alphabet *alphabet, uint64_t units, uint64_t n) {
-    if (alphabet->count != 0) return 8 * n * rs_alphabet_bytes(alphabet->bits, alphabet->form, alphabet->count);
-    return units * alphabet->bits + 12 * n; /* a count, and on average half a byte to the next one */
-}
-
 /* Returns a low estimate of the bits of all texts of a column from those of a trial. Sets *is_text if they are
  * neither numbers nor entries. */
 static uint64_t guess_column(const filler *self, const column *c, bool *is_text) {
@@ -262,7 +257,7 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
     bool text = false;
     if (c->decimal) other = n * rs_bit_width(c->max - c->min);
     /* Symbols take more for random characters than for usual text. */
-    if (c->alphabet != NULL) bits = bits_of_letters(c->alphabet, c->units * scale, n);
+    if (c->alphabet != NULL) bits = rs_alphabet_bits(c->alphabet, c->units * scale, n);
     else if (bits < other) text = true;
     if (c->collects && c->distinct != NULL) {
         uint64_t words = bits_of_entries(c, self->n_fits, n);
@@ -364,7 +359,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
         }
     }
     if (c->alphabet != NULL) {
-        uint64_t cost = bits_of_letters(c->alphabet, c->units, n);
+        uint64_t cost = rs_alphabet_bits(c->alphabet, c->units, n);
         if (cost < *bits || out->kind == RS_PART_TEXT) { /* the estimate of text is too low for random characters */
             out->kind = RS_PART_ALPHABET;
             out->alphabet = c->alphabet;

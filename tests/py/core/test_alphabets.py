@@ -70,6 +70,15 @@ def test_bytes_and_readers(name, tmp_path):
         assert x.field("text").to_numpy().tolist() == texts
 
 
+@pytest.mark.parametrize("form", ["https://host/files/{}.png", "user:{}:session", "a-{}", "{}_b-c"])
+def test_a_uuid_within_a_text_is_one_part(form):
+    r = random.Random(form)
+    texts = [form.format(uuid.UUID(int=r.getrandbits(128))) for _ in range(N)]
+    with recstore.RecordList(texts) as x:
+        assert str(x.info()).count("32 characters, UUIDs, 16 bytes") == 1
+        assert x.to_list() == texts
+
+
 def test_arrow():
     pytest.importorskip("pyarrow")
     r = random.Random(1)
