@@ -90,11 +90,7 @@ static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_temp
     bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
     if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
     RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
-    rs_symbol_string *texts =
-        (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)template->n_fits * sizeof *texts);
-    if (texts == NULL) return rs_no_memory(self->err);
-    rs_template_texts(self->stats, a, template, part->leaf, texts);
-    out->plan->texts = texts;
+    out->plan->texts = part->texts;
     out->plan->n = template->n_fits;
     out->plan->unit_bytes = (uint8_t)unit;
     out->plan->position_id = position_id;

@@ -39,13 +39,22 @@ typedef struct column {
     rs_buffer bytes; /* the distinct texts as any values */
 } column;
 
+/* Where a leaf begins and ends in its string, in units. */
+typedef struct place {
+    uint16_t begin, end;
+} place;
+
 typedef struct filler {
     rs_stats *stats;
     const rs_alternative *a;
     unsigned unit_bytes;
     rs_cut_guess guess;
     column columns[RS_CUT_LEAVES];
-    rs_leaf_checks checks;
+    uint8_t strict[RS_CUT_LEAVES]; /* the conditions on the texts of each leaf: see rs_leaf_fits */
+    const rs_alphabet *alphabets[RS_CUT_LEAVES];
+    place first[RS_CUT_LEAVES];      /* of the first sampled string that fits */
+    rs_buffer places;                /* place: of all leaves, for each string that fits */
+    rs_buffer misfits;               /* u32: the numbers of the other strings */
     uint64_t n_fits;                 /* as in rs_template */
     uint8_t narrow[2][RS_CUT_UNITS]; /* this string and the last one that fits, when units have 2 bytes */
     rs_error *err;
@@ -92,12 +101,13 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
 /* ---- Statistics of all strings ---- */
 
 /* Sets *s to string i and cuts it. Returns false when it does not fit. */
-static bool cut_string(const rs_stats *stats, const rs_alternative *a, uint32_t i, const rs_cut *cut,
-                       const rs_leaf_checks *checks, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
-    if (!string_at(stats, a, i, narrow, s) || !rs_cut_run(cut, *s, leaves, from)) return false;
+static bool cut_string(filler *self, uint32_t i, rs_slice *s, rs_slice *leaves, uint32_t *from) {
+    const rs_cut *cut = &self->guess.cut;
+    if (!string_at(self->stats, self->a, i, self->narrow[self->n_fits % 2], s)) return false;
+    if (!rs_cut_run(cut, *s, leaves, from)) return false;
     for (uint32_t k = *from; k < cut->n_leaves; k++) {
-        if (checks->strict[k] == 0 && checks->alphabets[k] == NULL) continue;
-        if (!rs_leaf_fits(checks->strict[k], checks->alphabets[k], leaves[k])) return false;
+        if (self->strict[k] == 0 && self->alphabets[k] == NULL) continue;
+        if (!rs_leaf_fits(self->strict[k], self->alphabets[k], leaves[k])) return false;
     }
     return true;
 }
@@ -195,7 +205,7 @@ static rs_status keep_alphabet(filler *self, const rs_alphabet *alphabet, const 
     return RS_OK;
 }
 
-static rs_status begin_columns(filler *self, const rs_slice *leaves) {
+static rs_status begin_columns(filler *self, rs_slice first, const rs_slice *leaves) {
     for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         column *c = &self->columns[k];
         const rs_leaf_guess *guess = &self->guess.leaves[k];
@@ -205,15 +215,32 @@ static rs_status begin_columns(filler *self, const rs_slice *leaves) {
         }
         c->shortest = SIZE_MAX;
         c->min = UINT64_MAX;
-        self->checks.strict[k] = guess->strict;
-        if (guess->kind == RS_LEAF_ALPHABET) self->checks.alphabets[k] = c->alphabet;
+        self->strict[k] = guess->strict;
+        if (guess->kind == RS_LEAF_ALPHABET) self->alphabets[k] = c->alphabet;
         c->collects = guess->repeats || guess->kind == RS_LEAF_WORDS;
         c->same = guess->kind == RS_LEAF_SAME ? guess->of : NO_LEAF;
         c->constant = guess->kind == RS_LEAF_CONST;
         c->first = leaves[k];
         c->last = leaves[k].ptr;
         c->last_size = rs_slice_left(&leaves[k]);
+        self->first[k].begin = (uint16_t)(leaves[k].ptr - first.ptr);
+        self->first[k].end = (uint16_t)(leaves[k].end - first.ptr);
     }
+    return RS_OK;
+}
+
+/* Keeps the places of the leaves of a string, so that it is cut only once. Leaves before `from` equal those of the
+ * first string. */
+static rs_status keep_places(filler *self, rs_slice s, const rs_slice *leaves, uint32_t from) {
+    const uint32_t n = self->guess.cut.n_leaves;
+    RS_TRY(rs_buffer_reserve(&self->places, n * sizeof(place), self->err));
+    place *out = (place *)(void *)(self->places.data + self->places.size_bytes);
+    for (uint32_t k = 0; k < from; k++) out[k] = self->first[k];
+    for (uint32_t k = from; k < n; k++) {
+        out[k].begin = (uint16_t)(leaves[k].ptr - s.ptr);
+        out[k].end = (uint16_t)(leaves[k].end - s.ptr);
+    }
+    self->places.size_bytes += n * sizeof(place);
     return RS_OK;
 }
 
@@ -222,15 +249,17 @@ static rs_status fill(filler *self, uint32_t step, bool *alike) {
     uint32_t from, misfits = 0, n = (self->a->n_offsets + step - 1) / step;
     rs_slice leaves[RS_CUT_LEAVES], s;
     *alike = false;
+    if (step == 1) RS_TRY(rs_buffer_reserve(&self->places, n * self->guess.cut.n_leaves * sizeof(place), self->err));
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < self->guess.cut.n_leaves && i == n / 2; k++) {
             self->columns[k].n_half = self->columns[k].distinct == NULL ? 0 : self->columns[k].distinct->n;
         }
-        if (!cut_string(self->stats, self->a, i * step, &self->guess.cut, &self->checks, self->narrow[self->n_fits % 2],
-                        &s, leaves, &from)) {
+        if (!cut_string(self, i * step, &s, leaves, &from)) {
             if (++misfits > 16 + n / 5) return RS_OK;
+            RS_TRY(rs_buffer_append(&self->misfits, &i, sizeof i, self->err));
             continue;
         }
+        if (step == 1) RS_TRY(keep_places(self, s, leaves, from));
         RS_TRY(add_string(self, leaves, from));
     }
     misfits = n - (uint32_t)self->n_fits;
@@ -269,7 +298,7 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
 
 /* Adds some of the strings, spread evenly, and decides whether a template may save enough bits. The columns are empty
  * before and after. */
-static rs_status try_some(filler *self, const rs_slice *first, bool *promising) {
+static rs_status try_some(filler *self, rs_slice first, const rs_slice *leaves, bool *promising) {
     const uint64_t n = self->a->n, coded = rs_text_bits(self->a->total, 0, n, self->unit_bytes);
     const uint64_t plain = coded > self->guess.plain ? coded : self->guess.plain;
     const uint16_t start = self->guess.cut.start_size;
@@ -285,17 +314,24 @@ static rs_status try_some(filler *self, const rs_slice *first, bool *promising) 
         rs_buffer_clear(&self->columns[k].bytes);
         memset(&self->columns[k], 0, sizeof self->columns[k]);
     }
-    self->n_fits = 0;
+    self->n_fits = self->misfits.size_bytes = 0;
     self->guess.cut.start_size = start;
-    return begin_columns(self, first);
+    return begin_columns(self, first, leaves);
+}
+
+/* Sets number *i to that of the next string that fits, from *i on, and skips the misfits from number *misfit on. */
+static void skip_misfits(const filler *self, uint32_t *i, uint32_t *misfit) {
+    const uint32_t *misfits = (const uint32_t *)(const void *)self->misfits.data;
+    for (; *misfit < self->misfits.size_bytes / sizeof *misfits && misfits[*misfit] == *i; ++*misfit) ++*i;
 }
 
 /* Adds the texts of leaves that repeat another leaf in the sample but perhaps not in all strings. */
 static rs_status fill_broken(filler *self) {
-    uint32_t from;
-    rs_slice leaves[RS_CUT_LEAVES], s;
+    const uint32_t n = self->guess.cut.n_leaves;
+    const place *at = (const place *)(const void *)self->places.data;
+    const uint64_t n_fits = self->n_fits;
     bool any = false;
-    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         column *c = &self->columns[k];
         if (c->same == NO_LEAF || !(c->broken || self->columns[c->same].wide)) continue;
         c->broken = any = true;
@@ -304,14 +340,13 @@ static rs_status fill_broken(filler *self) {
     }
     if (!any) return RS_OK;
     self->n_fits = 0;
-    for (uint32_t i = 0; i < self->a->n_offsets; i++) {
-        if (!cut_string(self->stats, self->a, i, &self->guess.cut, &self->checks, self->narrow[self->n_fits % 2], &s,
-                        leaves, &from)) {
-            continue;
-        }
-        for (uint32_t k = from; k < self->guess.cut.n_leaves; k++) {
-            if (self->columns[k].broken)
-                RS_TRY(add_text(self, &self->columns[k], leaves[k].ptr, rs_slice_left(&leaves[k])));
+    for (uint32_t i = 0, misfit = 0; self->n_fits < n_fits; i++, at += n) {
+        rs_slice s;
+        skip_misfits(self, &i, &misfit);
+        (void)string_at(self->stats, self->a, i, self->narrow[self->n_fits % 2], &s);
+        for (uint32_t k = 0; k < n; k++) {
+            if (!self->columns[k].broken) continue;
+            RS_TRY(add_text(self, &self->columns[k], s.ptr + at[k].begin, (size_t)(at[k].end - at[k].begin)));
         }
         self->n_fits++;
     }
@@ -329,12 +364,27 @@ static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
     return RS_OK;
 }
 
+/* Keeps the texts of leaf k for its symbol table. */
+static rs_status keep_texts(filler *self, uint32_t k, rs_template_part *out) {
+    const place *at = (const place *)(const void *)self->places.data + k;
+    rs_symbol_string *texts =
+        (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)self->n_fits * sizeof *texts);
+    if (texts == NULL) return rs_no_memory(self->err);
+    out->texts = texts;
+    for (uint32_t i = 0, misfit = 0; texts < out->texts + self->n_fits; i++, at += self->guess.cut.n_leaves, texts++) {
+        skip_misfits(self, &i, &misfit);
+        rs_slice units = rs_stats_units(self->stats, self->a->offsets[i], self->unit_bytes);
+        texts->units = units.ptr + (size_t)at->begin * self->unit_bytes;
+        texts->n_units = (size_t)(at->end - at->begin);
+    }
+    return RS_OK;
+}
+
 /* Chooses the cheapest part for a column. Sets *bits to the bits of all its texts. */
 static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, uint64_t *bits) {
     column *c = &self->columns[k];
     uint64_t n = self->n_fits;
     memset(out, 0, sizeof *out);
-    out->leaf = k;
     out->kind = RS_PART_CONST;
     out->first = c->first;
     *bits = 0;
@@ -453,10 +503,10 @@ static rs_status make_template(filler *self, rs_template *out, bool *found) {
     out->bits = 0;
     out->n_fits = self->n_fits;
     out->plain = self->guess.plain;
-    out->checks = self->checks;
     *found = false;
     for (uint32_t k = 0; k < cut->n_leaves; k++) {
         RS_TRY(choose_column(self, k, &leaves[k], &bits));
+        if (leaves[k].kind == RS_PART_TEXT) RS_TRY(keep_texts(self, k, &leaves[k]));
         out->bits += bits;
         if (leaves[k].kind == RS_PART_CONST) size += rs_slice_left(&leaves[k].first);
     }
@@ -491,12 +541,18 @@ static rs_status find_alphabet(filler *self, rs_template *out, bool *found) {
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
         rs_slice s = rs_stats_units(self->stats, self->a->offsets[i], 1);
-        if (!rs_alphabet_fits(&guess, s, &n_letters)) continue;
+        if (!rs_alphabet_fits(&guess, s, &n_letters)) {
+            RS_TRY(rs_buffer_append(&self->misfits, &i, sizeof i, self->err));
+            continue;
+        }
         bytes +=
             rs_alphabet_bytes(guess.bits, guess.form, n_letters) + (guess.count == 0 ? rs_varint_size(n_letters) : 0);
         out->n_fits++;
     }
-    if (out->n_fits < n / 8) return RS_OK;
+    if (out->n_fits < n / 8) {
+        self->misfits.size_bytes = 0;
+        return RS_OK;
+    }
     out->n = 1;
     out->bits = 8 * bytes;
     out->plain = 8 * (self->a->total + self->a->counts_bytes);
@@ -518,12 +574,21 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
     bool alike = rs_cut_run(&self->guess.cut, sample.strings[self->guess.first], leaves, &from);
     RS_ASSERT(alike);
     self->guess.cut.start_size = start;
-    RS_TRY(begin_columns(self, leaves));
-    if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, leaves, &alike));
+    const rs_slice first = sample.strings[self->guess.first];
+    RS_TRY(begin_columns(self, first, leaves));
+    if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, first, leaves, &alike));
     if (alike) RS_TRY(fill(self, 1, &alike));
     if (!alike) return RS_OK;
     RS_TRY(fill_broken(self));
     return make_template(self, out, found);
+}
+
+static rs_status keep_misfits(filler *self, rs_template *out) {
+    uint32_t *misfits = (uint32_t *)rs_arena_take(&self->stats->arena, self->misfits.size_bytes + 1);
+    if (misfits == NULL) return rs_no_memory(self->err);
+    if (self->misfits.size_bytes > 0) memcpy(misfits, self->misfits.data, self->misfits.size_bytes);
+    out->misfits = misfits;
+    return RS_OK;
 }
 
 rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
@@ -536,33 +601,10 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
     self->unit_bytes = 1u << a->elements;
     self->err = err;
     rs_status status = find(self, out, found);
+    if (status == RS_OK && *found) status = keep_misfits(self, out);
+    rs_buffer_clear(&self->misfits);
+    rs_buffer_clear(&self->places);
     for (uint32_t k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
     free(self);
     return status;
-}
-
-bool rs_template_fits(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t i) {
-    uint8_t narrow[RS_CUT_UNITS];
-    rs_slice leaves[RS_CUT_LEAVES], s;
-    uint32_t from;
-    uint64_t n;
-    if (template->cut == NULL) {
-        return rs_alphabet_fits(template->at[0].alphabet, rs_stats_units(stats, a->offsets[i], 1), &n);
-    }
-    return cut_string(stats, a, i, &template->cut->cut, &template->checks, narrow, &s, leaves, &from);
-}
-
-void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
-                       rs_symbol_string *out) {
-    unsigned unit = 1u << a->elements;
-    uint8_t narrow[RS_CUT_UNITS];
-    rs_slice leaves[RS_CUT_LEAVES], s;
-    uint32_t from;
-    for (uint32_t i = 0; i < a->n_offsets; i++) {
-        if (!cut_string(stats, a, i, &template->cut->cut, &template->checks, narrow, &s, leaves, &from)) continue;
-        out->n_units = rs_slice_left(&leaves[leaf]);
-        out->units = leaves[leaf].ptr;
-        if (unit == 2) out->units = rs_stats_units(stats, a->offsets[i], 2).ptr + 2 * (leaves[leaf].ptr - s.ptr);
-        out++;
-    }
 }

@@ -26,7 +26,7 @@ typedef struct rs_template_part {
     const uint8_t *base;         /* dict-coded: the bytes of the distinct texts, as any values */
     rs_value_set *distinct;      /* dict-coded: the spans of the distinct texts, from base */
     uint64_t units;              /* text: units of this part in all strings that fit */
-    uint32_t leaf;               /* text: the leaf of the cut */
+    rs_symbol_string *texts;     /* text: this part of all strings that fit, in their order */
 } rs_template_part;
 
 /* The cut of a template, for the encoder. Each leaf is a part of its own or a constant. The struct has size_bytes bytes
@@ -41,30 +41,17 @@ typedef struct rs_template_cut {
 } rs_template_cut;
 enum { RS_TEMPLATE_NO_PART = 0xFF };
 
-/* The conditions on the texts of each leaf: see rs_leaf_fits. */
-typedef struct rs_leaf_checks {
-    uint8_t strict[RS_CUT_LEAVES];
-    const rs_alphabet *alphabets[RS_CUT_LEAVES];
-} rs_leaf_checks;
-
 typedef struct rs_template {
     uint32_t n;
     rs_template_part at[RS_FMT_CONCAT_CHILDREN];
     rs_template_cut *cut; /* in the arena */
     uint64_t bits;        /* bits of all strings that fit the template */
     uint64_t n_fits;      /* number of these strings */
+    uint32_t *misfits;    /* the numbers of the other strings, in ascending order */
     uint64_t plain;       /* an estimate of the bits of all strings without a template */
-    rs_leaf_checks checks;
 } rs_template;
 
 /* Finds a template of the strings of `a`, which have units of 1 or 2 bytes. Sets *found to whether about five in six of
  * them follow one pattern that saves bits in a sample. *out borrows memory of the stats. RS_E_MEM. */
 RS_NODISCARD rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found,
                                         rs_error *err);
-
-/* Returns whether string i of `a` fits the template. */
-bool rs_template_fits(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t i);
-
-/* Sets out[] to the texts of a leaf, in the order of the strings that fit. `out` has room for template->n_fits. */
-void rs_template_texts(const rs_stats *stats, const rs_alternative *a, const rs_template *template, uint32_t leaf,
-                       rs_symbol_string *out);

@@ -323,12 +323,26 @@ static rs_status put_map(encoder *self, const rs_node *node, rs_slice *in) {
     return put_entries(self, &node->children[1], false, n, in);
 }
 
-static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
-    for (uint32_t i = 0; i < node->n_children; i++) {
-        if (accepts(self, &node->children[i], in)) {
-            *number = i;
-            return RS_OK;
-        }
+/* Returns whether writing a value tells whether the node accepts it: accepts() would cut the str once more. A failed
+ * write takes nothing off the input. */
+static bool is_cut(const rs_node *node) {
+    return node->kind == RS_FMT_NODE_CONCAT || node->kind == RS_FMT_NODE_ALPHABET || node->kind == RS_FMT_NODE_HEX;
+}
+
+/* Takes back a failed write: the bytes from `before` on, and a fixed body at `at`. */
+static void take_back(encoder *self, const rs_node *node, size_t before, size_t at) {
+    if (node->fixed && node->size_bytes != 0) memset(self->out->data + at, 0, (size_t)node->size_bytes);
+    self->out->size_bytes = before;
+}
+
+static rs_status put_union(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
+    const size_t before = self->out->size_bytes;
+    for (*bits = 0; *bits < node->n_children; ++*bits) {
+        const rs_node *child = &node->children[*bits];
+        if (!is_cut(child) && !accepts(self, child, *in)) continue;
+        rs_status status = put_alone(self, child, in);
+        if (!is_cut(child) || status != RS_E_ARG_RANGE) return status;
+        take_back(self, node, before, 0);
     }
     return misfit(self);
 }
@@ -404,18 +418,27 @@ static rs_status put_run(encoder *self, const rs_node *node, rs_slice *in) {
 
 /* Writes the value of an exceptions node. A fixed body goes to `at`. */
 static rs_status put_exceptions(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    const rs_node *child = node->children;
+    const size_t before = self->out->size_bytes;
     *bits = 0;
-    if (!accepts(self, node->children, *in)) return put_apart(self, node, &node->children[1], in);
-    return node->fixed ? put_fixed(self, node->children, in, at, bits) : put_appended(self, node->children, in, bits);
+    if (!is_cut(child) && !accepts(self, child, *in)) return put_apart(self, node, child + 1, in);
+    rs_status status = node->fixed ? put_fixed(self, child, in, at, bits) : put_appended(self, child, in, bits);
+    if (!is_cut(child) || status != RS_E_ARG_RANGE) return status;
+    take_back(self, node, before, at);
+    return put_apart(self, node, child + 1, in);
 }
 
 static rs_status put_fixed_union(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
-    uint64_t below = 0;
-    RS_TRY(choose(self, node, *in, bits));
-    const rs_node *child = &node->children[*bits];
-    RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &below));
-    rs_store_bits(self->out->data + at, 0, child->bits, below);
-    return RS_OK;
+    for (*bits = 0; *bits < node->n_children; ++*bits) {
+        const rs_node *child = &node->children[*bits];
+        uint64_t below = 0;
+        if (!is_cut(child) && !accepts(self, child, *in)) continue;
+        rs_status status = put_fixed(self, child, in, at + child->alone_bytes, &below);
+        if (status == RS_OK) rs_store_bits(self->out->data + at, 0, child->bits, below);
+        if (!is_cut(child) || status != RS_E_ARG_RANGE) return status;
+        take_back(self, node, self->out->size_bytes, at);
+    }
+    return misfit(self);
 }
 
 static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
@@ -546,7 +569,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_STRUCT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
         return put_row(self, node, in, at);
-    case RS_FMT_NODE_UNION: RS_TRY(choose(self, node, *in, bits)); return put_alone(self, &node->children[*bits], in);
+    case RS_FMT_NODE_UNION: return put_union(self, node, in, bits);
     case RS_FMT_NODE_NDARRAY: return put_array(self, node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_appended(self, node->children, in, bits) : misfit(self);
     default: return misfit(self);

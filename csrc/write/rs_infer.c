@@ -36,9 +36,10 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 
 /* Writes the strings of a plan to `out` and returns the end of what it wrote. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
-    for (uint32_t i = 0; i < d->of->n_offsets; i++) {
-        rs_slice units = rs_stats_units(self->stats, d->of->offsets[i], unit_of(d));
-        if (d->without != NULL && rs_template_fits(self->stats, d->of, d->without, i)) continue;
+    const uint32_t n = d->without == NULL ? d->of->n_offsets : (uint32_t)d->n;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t number = d->without == NULL ? i : d->without->misfits[i];
+        rs_slice units = rs_stats_units(self->stats, d->of->offsets[number], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
         out++;

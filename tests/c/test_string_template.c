@@ -167,7 +167,7 @@ TEST(test_wide) {
 /* Checks the texts of a part in all strings that fit. They borrow units from the records, in the same width. */
 static void check_texts(unsigned unit) {
     static const uint16_t sign[] = {0x0101};
-    rs_symbol_string texts[N];
+    const rs_symbol_string *texts;
     char s[64];
     uint32_t n = 0;
     bool alike = false;
@@ -181,11 +181,8 @@ static void check_texts(unsigned unit) {
     CHECK_OK(collect_stats(), &err);
     CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err);
     REQUIRE(alike && template.at[template.n - 1].kind == RS_PART_TEXT && template.n_fits == N - N / 20);
-    for (uint32_t i = 0; i < N; i++) {
-        CHECK(rs_template_fits(&stats, &stats.root.alternatives[0], &template, i) == (i % 20 != 7));
-    }
-    uint32_t leaf = template.at[template.n - 1].leaf;
-    rs_template_texts(&stats, &stats.root.alternatives[0], &template, leaf, texts);
+    for (uint32_t i = 0; i < N / 20; i++) CHECK_U64(template.misfits[i], 20 * i + 7);
+    texts = template.at[template.n - 1].texts;
     for (uint32_t i = 0; i < N; i++) {
         size_t size = (size_t)snprintf(s, sizeof s, i % 2 == 0 ? "%u" : "0%u", i);
         if (i % 20 == 7) continue;
