@@ -57,9 +57,9 @@ void rs_symbols_encoder_close(rs_symbols_encoder *self) {
 
 /* Writes the code of a symbol and returns its end. Two bytes must be writable, even for a short code. */
 static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
-    uint32_t wide = number >= n_short, above = number - n_short;
-    p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
-    p[1] = (uint8_t)above;
+    const bool wide = number >= n_short;
+    const uint32_t both = wide ? number + 255 * n_short : number << 8;
+    rs_store_u16(p, (uint16_t)(both >> 8 | both << 8));
     return p + 1 + wide;
 }
 
@@ -76,16 +76,17 @@ static inline uint8_t *put_escape(const rs_symbols_encoder *self, uint8_t *p, co
 static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
                                   uint8_t *p, unsigned unit_bytes) {
     const uint8_t *from = *units;
+    const uint32_t n_short = self->n_short;
     uint64_t rest = *left;
     while (rest >= least) {
         unsigned limit = least == 16 ? 16 : (unsigned)rest;
-        uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
-        unsigned bytes = rs_match_bytes(match);
+        const rs_match match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
+        unsigned bytes = match.bytes;
         if (RS_UNLIKELY(bytes == 0)) {
             p = put_escape(self, p, from, unit_bytes);
             bytes = unit_bytes;
         } else {
-            p = put_code(p, rs_match_number(match), self->n_short);
+            p = put_code(p, match.number, n_short);
         }
         from += bytes;
         rest -= bytes;
@@ -118,7 +119,7 @@ static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_
 typedef struct division {
     uint8_t text[2 * PART_UNITS + RS_SYMBOLS_COPY]; /* the units, and zeros after them */
     uint32_t costs[PART_UNITS + 1];                 /* the fewest bytes of codes from each unit to the end */
-    uint32_t matches[PART_UNITS];                   /* the first match of these codes; 0 for the escape */
+    rs_match matches[PART_UNITS];                   /* the first match of these codes; 0 bytes for the escape */
 } division;
 
 /* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
@@ -126,16 +127,16 @@ typedef struct division {
  * cost the escape wins, then the longest symbol. */
 static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
-    uint32_t found[RS_MATCH_ALL];
+    rs_match found[RS_MATCH_ALL];
     part->costs[n] = 0;
     for (uint32_t i = n; i-- > 0;) {
         unsigned left = (n - i) * unit_bytes;
         uint32_t n_found = rs_matcher_find_some(&self->matcher, part->text + (size_t)i * unit_bytes,
                                                 left < 16 ? left : 16, unit_bytes, RS_MATCH_ALL, found);
-        uint32_t least = escape + part->costs[i + 1], best = 0;
+        uint32_t least = escape + part->costs[i + 1];
+        rs_match best = {0, 0};
         for (uint32_t k = 0; k < n_found; k++) {
-            uint32_t cost = (rs_match_number(found[k]) >= self->n_short ? 2 : 1) +
-                            part->costs[i + rs_match_bytes(found[k]) / unit_bytes];
+            uint32_t cost = (found[k].number >= self->n_short ? 2 : 1) + part->costs[i + found[k].bytes / unit_bytes];
             if (cost < least) least = cost, best = found[k];
         }
         part->costs[i] = least;
@@ -155,13 +156,13 @@ static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *u
         memset(part.text + (size_t)n * unit_bytes, 0, RS_SYMBOLS_COPY);
         divide(self, &part, n, unit_bytes);
         while (i < stop) {
-            uint32_t match = part.matches[i];
-            if (rs_match_bytes(match) == 0) {
+            const rs_match match = part.matches[i];
+            if (match.bytes == 0) {
                 p = put_escape(self, p, part.text + (size_t)i * unit_bytes, unit_bytes);
                 i++;
             } else {
-                p = put_code(p, rs_match_number(match), self->n_short);
-                i += rs_match_bytes(match) / unit_bytes;
+                p = put_code(p, match.number, self->n_short);
+                i += match.bytes / unit_bytes;
             }
         }
         units += (size_t)i * unit_bytes;

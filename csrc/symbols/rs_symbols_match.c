@@ -38,16 +38,16 @@ static void mark(rs_matcher *self, uint64_t hash, unsigned bytes) {
     if (bytes > 8) *longer = (uint8_t)(*longer | 1u << (bytes - 9));
 }
 
-/* Puts the match of a symbol, which is in `symbols`, into a slot. */
-static void put(rs_matcher *self, uint32_t match) {
-    const uint32_t mask = (1u << self->bits) - 1, bytes = rs_match_bytes(match), first = bytes < 8 ? bytes : 8;
-    const uint8_t *symbol = self->symbols + (size_t)rs_match_number(match) * RS_SYMBOLS_COPY;
+/* Puts the entry of a symbol, which is in `symbols`, into a slot. */
+static void put(rs_matcher *self, uint32_t entry) {
+    const uint32_t mask = (1u << self->bits) - 1, bytes = rs_match_bytes(entry), first = bytes < 8 ? bytes : 8;
+    const uint8_t *symbol = self->symbols + (size_t)(entry >> RS_MATCH_LENGTH_BITS) * RS_SYMBOLS_COPY;
     const uint64_t key = rs_match_key(rs_load_u64(symbol), first), hash = rs_match_hash(key);
     uint64_t whole = bytes <= 8 ? hash : rs_match_hash(hash ^ rs_match_rest(symbol, bytes));
     uint32_t slot = (uint32_t)(whole >> (64 - self->bits));
     for (unsigned i = 0; i < RS_MATCH_PROBES; i++, slot = (slot + 1) & mask) {
-        if (self->slots[slot].match != 0) continue;
-        self->slots[slot] = (rs_match_slot){key, match};
+        if (self->slots[slot].entry != 0) continue;
+        self->slots[slot] = (rs_match_slot){key, entry};
         mark(self, hash, bytes);
         return;
     }
@@ -66,7 +66,7 @@ static rs_status grow(rs_matcher *self, rs_error *err) {
     self->slots = slots;
     self->bits++;
     for (size_t i = 0; i < n_slots; i++) {
-        if (old[i].match != 0) put(self, old[i].match);
+        if (old[i].entry != 0) put(self, old[i].entry);
     }
     free(old);
     return RS_OK;

@@ -166,7 +166,7 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
 }
 
 /* Finds the longest symbol at the beginning of the `left` bytes at p. RS_SYMBOLS_COPY bytes after them are readable. */
-static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left, unsigned unit_bytes) {
+static inline rs_match find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left, unsigned unit_bytes) {
     return rs_matcher_find(matcher, p, left >= 16 ? 16 : (unsigned)left, unit_bytes);
 }
 
@@ -179,11 +179,11 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
         uint32_t before = 0;
         unsigned n_before = 0;
         while (units != end) {
-            uint32_t best = find_in(&self->matcher, units, (uint64_t)(end - units), unit_bytes);
-            unsigned n = rs_match_bytes(best) / unit_bytes;
-            uint32_t number = rs_match_number(best);
+            const rs_match best = find_in(&self->matcher, units, (uint64_t)(end - units), unit_bytes);
+            unsigned n = best.bytes / unit_bytes;
+            uint32_t number = best.number;
             if (RS_UNLIKELY(self->n_symbols == CANDIDATES_MAX)) return RS_OK;
-            if (best == 0) {
+            if (n == 0) {
                 number = self->n_symbols, n = 1;
                 RS_TRY(add_symbol(self, units, 1, NO_PART, NO_PART, err));
             } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
@@ -211,10 +211,9 @@ static inline void count_uses(trainer *self, unsigned unit_bytes) {
     for (uint64_t excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
         const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
-            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p), unit_bytes);
-            uint32_t bytes = rs_match_bytes(match);
-            self->counts[bytes == 0 ? ESCAPE : rs_match_number(match)]++;
-            p += bytes == 0 ? unit_bytes : bytes;
+            const rs_match match = find_in(&self->matcher, p, (uint64_t)(end - p), unit_bytes);
+            self->counts[match.bytes == 0 ? ESCAPE : match.number]++;
+            p += match.bytes == 0 ? unit_bytes : match.bytes;
         }
     }
 }
@@ -292,15 +291,14 @@ static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded
 /* Records the place of each symbol that occurs within a symbol at `place` in the pool. */
 static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
     uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
+    rs_match found[RS_MATCH_ALL];
     memcpy(padded, units, RS_SYMBOLS_COPY);
     for (unsigned from = 0; from < n; from++) {
-        unsigned left = (n - from) * self->unit_bytes;
-        while (left > 0) {
-            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left, self->unit_bytes);
-            if (rs_match_bytes(match) == 0) break;
-            uint32_t number = rs_match_number(match);
-            if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
-            left = rs_match_bytes(match) - self->unit_bytes;
+        uint32_t n_found = rs_matcher_find_some(&self->matcher, padded + from * self->unit_bytes,
+                                                (n - from) * self->unit_bytes, self->unit_bytes, RS_MATCH_ALL, found);
+        for (uint32_t i = 0; i < n_found; i++) {
+            uint32_t *at = &self->places[found[i].number];
+            if (*at == UINT32_MAX) *at = place + from;
         }
     }
 }
