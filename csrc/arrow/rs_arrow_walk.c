@@ -25,12 +25,18 @@ static uint64_t float_bits(double value) {
     return rs_load_u64(bytes);
 }
 
-/* Appends the value of a leaf node. Before the types are known, adds the kind of the node and skips the value. */
+/* Appends the value of a leaf node. Before the types are known, adds an int, or the kind of another node. */
 static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_node *node, rs_cursor *cursor,
                           const uint8_t *body, uint64_t bits, rs_error *err) {
     rs_place place;
     place.node = node, place.body = body, place.bits = bits;
     if (!appends(self)) {
+        if (node->kind == RS_FMT_NODE_INT) {
+            /* The bounds of the node are wider than its ints, and those of a rising node are not in it. */
+            const int64_t value = rs_decode_int_unchecked(node, body, bits);
+            rs_arrow_add_ints(field, value, value);
+            return RS_OK;
+        }
         (void)rs_arrow_infer_leaf(field, node);
         return body == NULL ? rs_path_pass(cursor, node, bits, err) : RS_OK;
     }

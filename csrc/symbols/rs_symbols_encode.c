@@ -125,7 +125,7 @@ typedef struct division {
 /* Finds the shortest codes from each of n units to the end of the part, going backwards. This is the shortest path in a
  * graph whose edges are the symbols (Storer and Szymanski, Data Compression via Textual Substitution, 1982). At equal
  * cost the escape wins, then the longest symbol. */
-static void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
+static inline void divide(const rs_symbols_encoder *self, division *part, uint32_t n, unsigned unit_bytes) {
     const uint32_t escape = (self->escape >= self->n_short ? 2 : 1) + unit_bytes;
     rs_match found[RS_MATCH_ALL];
     part->costs[n] = 0;
@@ -154,7 +154,8 @@ static uint8_t *encode_shortest(const rs_symbols_encoder *self, const uint8_t *u
         uint32_t stop = n_units > PART_UNITS ? n - RS_SYMBOLS_COPY : n;
         memcpy(part.text, units, (size_t)n * unit_bytes);
         memset(part.text + (size_t)n * unit_bytes, 0, RS_SYMBOLS_COPY);
-        divide(self, &part, n, unit_bytes);
+        if (unit_bytes == 1) divide(self, &part, n, 1);
+        else divide(self, &part, n, 2);
         while (i < stop) {
             const rs_match match = part.matches[i];
             if (match.bytes == 0) {

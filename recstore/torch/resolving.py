@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from recstore.containers.records import RecordList
     from recstore.tokens.token_list import TokenList
 
-    # the dict of native.describe_field; descriptions of samples may add "example", "sampled" and "differ"
+    # the dict of native.describe_field; descriptions of samples add "sampled", and may add "example" and "differ"
     Description: TypeAlias = dict[str, Any]
     Dtypes: TypeAlias = type["TensorDtypes"] | type["ArrayDtypes"]
 
@@ -190,6 +190,10 @@ class _FieldResolver:
                 "bytes": f"write {self.name}='bytes'",
             }.get(kind, f"name a field below it if it has one, such as '{self.name}.id', or write "
                         f"{self.name}='object'")  # fmt: skip
+            if other != kinds and description is not self.description:
+                place = (*(self.path.split(".") if isinstance(self.path, str) else self.path or ()), 0)
+                raise TypeError(f"{self.name!r} has {example} beside numbers in lists: name a place in them, such as "
+                                f"Field(field={place}), or write {self.name}='object'")  # fmt: skip
             if other != kinds:
                 raise TypeError(f"{self.name!r} has {example} in some records, numbers in others: filter the records, "
                                 f"x = x.filter(...), or write {self.name}='object'")  # fmt: skip
@@ -396,6 +400,7 @@ def describe(values: Iterable[Any]) -> Description:
         "dtypes": set(),
         "shapes": set(),
         "sure": True,
+        "sampled": True,
     }
     lengths, elements = set(), []
     for value in values:
@@ -434,7 +439,7 @@ def _kind(value: Any) -> str:
 def _combined(tree: Description, sampled: Description) -> Description:
     """The description of samples, extended by the description of the trees. If all samples are ints, other records may
     have floats; if all sampled lists have one length, others may differ (`differ`)."""
-    out = {**sampled, "sampled": True}
+    out = {**sampled}
     if tree["sure"]:
         if sampled["kinds"] & _NUMBERS:
             out["kinds"] = sampled["kinds"] | tree["kinds"] & _NUMBERS

@@ -220,3 +220,15 @@ def test_paths_into_values_that_are_not_dicts(records, paths):
         assert table.num_rows == len(records)
         columns = {name: pa.array([row.get(name) for row in chosen]).to_pylist() for row in chosen for name in row}
         assert table.to_pydict() == columns
+
+
+@pytest.mark.parametrize("make", [lambda value: value, lambda value: [value] * 3, lambda value: [{"b": value}]])
+@pytest.mark.parametrize("compression", ["none", "auto"])
+def test_ints_beside_ints_from_two_to_the_63_on(make, compression):
+    """The width of an int node says too much of its ints, and a rising node is not in them."""
+    rng = random.Random(1)
+    positive = [{"a": make(rng.randrange(2**64))} for _ in range(400)]
+    with RecordList(positive, compression=compression) as x:
+        assert x.to_arrow().to_pylist() == positive
+    with RecordList([{"a": make(2**63 + i if i % 2 else -i)} for i in range(400)], compression=compression) as x:
+        pytest.raises(TypeError, x.to_arrow).match("fit neither int64 nor uint64")

@@ -2,6 +2,7 @@
 cannot become entries of a batch."""
 
 import datetime
+import re
 
 import numpy as np
 import pytest
@@ -145,6 +146,19 @@ def test_mixed_values():
     with RecordList([{"a": []}, {"a": []}]) as x:
         pytest.raises(ValueError, lambda: Fields(x, a="jagged")).match("no record has a number there")
         assert Fields(x, a=Field("ragged", dtype="int8"))[[0]]["a"].values.shape == (0,)
+
+
+@pytest.mark.parametrize("compression", ["none", "auto"])
+def test_lists_of_numbers_and_text(compression):
+    for records, place in (
+        (RecordList([[i, f"n{i}"] for i in range(500)], compression=compression), (0,)),
+        (RecordList([{"a": (i, b"a") * (i % 3)} for i in range(500)], compression=compression), ("a", 0)),
+    ):
+        with (
+            records as x,
+            pytest.raises(TypeError, match=rf"'a' has .* beside numbers.*Field\(field={re.escape(str(place))}\)"),
+        ):
+            Fields(x, "a")
 
 
 def test_empty_inner_lists():
