@@ -344,35 +344,25 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     return RS_OK;
 }
 
-/* Returns the number of consecutive positions, beginning at stop->done, that are within the block. */
-static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const rs_arrow_stop *stop) {
-    const uint64_t local = stop->index - block->first_record, left = n - stop->done;
-    const uint64_t count = step == 0  ? left
-                           : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
-                                      : local / (0 - (uint64_t)step) + 1;
-    return count < left ? count : left;
-}
-
 /* Reads the next records of one block. */
 static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
                            int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     const rs_block *block = &source->store->blocks[number];
     const rs_arrow_block *plan = &source->blocks[number];
     rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
+    const uint64_t local = stop->index - block->first_record;
     uint64_t taken = 0, max_records = n - stop->done < self->window ? n - stop->done : self->window;
     const bool may_lack_field =
         plan->compiled != NULL && (plan->op == NULL || plan->op->node->kind == RS_FMT_NODE_OPTIONAL);
     if (self->walk.mode == RS_ARROW_INFER_REST && !may_lack_field && plan->op->sure) {
-        stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
+        stop->done += positions == NULL ? rs_window_stretch(block, local, step, n - stop->done) : 1;
         return RS_OK;
     }
     if (positions == NULL && block->index_width == 0) {
-        window.base =
-            source->store->segment.ptr + block->heap_off + (stop->index - block->first_record) * block->row_size_bytes;
-        window.n = stretch(block, step, n, stop);
-        if (window.n > max_records) window.n = max_records;
+        window.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
+        window.n = rs_window_stretch(block, local, step, max_records);
         window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
-        window.local = (int64_t)(stop->index - block->first_record);
+        window.local = (int64_t)local;
         window.step = step;
     } else {
         RS_TRY(locate(self, source, block, positions, start, step, stop, max_records, &window.n, err));
