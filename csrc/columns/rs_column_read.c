@@ -254,7 +254,6 @@ static rs_status take_fixed(rs_column_read *self, const rs_source *source, const
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));
     *n = 0;
     if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
-    rows->least = compiled->least;
     rows->bit_off = compiled->group_off * 8 + compiled->bit_off;
     rows->body_off = compiled->body_off;
     return take_rows(self, &cursor, compiled->node, rows, n, err);
@@ -292,14 +291,12 @@ static rs_status take_one(rs_column_read *self, const rs_source *source, const r
 static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_column_read_stop *stop, rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[0];
-    uint64_t long_end, i = begin, n;
+    uint64_t least, i = begin, n;
     /* Rows are read together up to the first that is too short; a walk reports its error. */
-    for (long_end = begin; long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least;
-         long_end++) {
-    }
+    const uint64_t long_end = rs_window_long_end(&self->window, begin, end, compiled->least, &least);
     while (i < end) {
         if (i < long_end) {
-            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, 0, 0, 0, NULL, 0, 0};
+            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, least, 0, 0, NULL, 0, 0};
             rows.locals = self->window.locals + i;
             if (compiled->placed) rows.n = rs_window_of_block(&self->window, i, long_end);
             RS_TRY(take_fixed(self, source, self->window.blocks[i], compiled, &rows, &n, err));
@@ -395,6 +392,7 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     rows.stride_bytes = rows.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
     rows.local = (int64_t)local;
     rows.step = step;
+    rows.least = block->row_size_bytes;
     RS_TRY(take_fixed(self, source, block, compiled, &rows, taken, err));
     stop->done += *taken;
     return RS_OK;
