@@ -51,6 +51,15 @@ RS_NODISCARD static inline rs_status rs_arrow_append_number(rs_arrow_field *self
     return rs_arrow_grown(self, 1, err);
 }
 
+/* As rs_arrow_append_number for an int, float or bool. */
+RS_NODISCARD static inline rs_status rs_arrow_append_plain(rs_arrow_field *self, unsigned type, uint64_t bits,
+                                                           rs_error *err) {
+    const uint32_t seen = type == RS_COLUMN_INT     ? RS_ARROW_SEEN_INT
+                          : type == RS_COLUMN_FLOAT ? RS_ARROW_SEEN_FLOAT
+                                                    : RS_ARROW_SEEN_BOOL;
+    return rs_arrow_append_number(self, seen, type, bits, err);
+}
+
 /* Appends the n items of an array at `data`. Errors of rs_arrow_append_number. */
 RS_NODISCARD rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type, const uint8_t *data,
                                              uint64_t n, rs_error *err);

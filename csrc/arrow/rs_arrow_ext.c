@@ -10,14 +10,10 @@ static rs_status take_any_int(rs_cursor *cursor, int64_t *out, bool *fits, rs_er
     *out = 0;
     RS_TRY(rs_decode_take(cursor, 1, &p, err));
     uint8_t tag = *p;
-    if (rs_tag_is_small(tag)) {
-        *out = rs_tag_small_value(tag);
-        return RS_OK;
-    }
     if (rs_tag_is_int64(tag)) {
-        unsigned size = rs_tag_int_size(tag);
+        const unsigned size = rs_any_int_size(tag) - 1;
         RS_TRY(rs_decode_take(cursor, size, &p, err));
-        *out = rs_load_int_unchecked(p, size);
+        *out = size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size);
         return RS_OK;
     }
     if (tag != RS_FMT_TAG_BIGINT) return rs_decode_bad_value(err, "the payload of an ext value is not an int");

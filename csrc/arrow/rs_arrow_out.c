@@ -195,7 +195,6 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
         rs_column_rows rows = *window;
         rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
         if (!child->fixed || op->children[i].field == NULL) continue;
-        rows.least = op->node->head_bytes;
         rows.bit_off = child->bit_off;
         rows.body_off = child->body_off;
         RS_TRY(rs_arrow_put_rows(&self->walk, &op->children[i], &cursor, &rows, err));
@@ -221,7 +220,6 @@ static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *sour
                                  const rs_arrow_block *plan, const rs_column_rows *window, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
-    rows.least = plan->compiled->least;
     rows.bit_off = plan->compiled->group_off * 8 + plan->compiled->bit_off;
     rows.body_off = plan->compiled->body_off;
     return rs_arrow_put_rows(&self->walk, plan->op, &cursor, &rows, err);
@@ -266,11 +264,7 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
     const uint64_t least = by_column ? plan->op->node->head_bytes : plan->compiled != NULL ? plan->compiled->least : 0;
     rs_error first;
     uint64_t at = 0;
-    bool at_once = by_column || is_fixed_field(self, plan);
-    for (uint64_t k = 0; at_once && window->records != NULL && k < window->n; k++) {
-        at_once = rs_slice_left(&window->records[k]) >= least;
-    }
-    if (!at_once || (window->records == NULL && block->row_size_bytes < least)) {
+    if ((!by_column && !is_fixed_field(self, plan)) || window->least < least) {
         return take_each(self, source, block, plan, window, taken, why, err);
     }
     rs_status status = by_column ? put_columns(self, source, block, plan->op, window, &at, err)
@@ -344,38 +338,33 @@ static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const
     return RS_OK;
 }
 
-/* Returns the number of consecutive positions, beginning at stop->done, that are within the block. */
-static uint64_t stretch(const rs_block *block, int64_t step, uint64_t n, const rs_arrow_stop *stop) {
-    const uint64_t local = stop->index - block->first_record, left = n - stop->done;
-    const uint64_t count = step == 0  ? left
-                           : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
-                                      : local / (0 - (uint64_t)step) + 1;
-    return count < left ? count : left;
-}
-
 /* Reads the next records of one block. */
 static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
                            int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     const rs_block *block = &source->store->blocks[number];
     const rs_arrow_block *plan = &source->blocks[number];
     rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
+    const uint64_t local = stop->index - block->first_record;
     uint64_t taken = 0, max_records = n - stop->done < self->window ? n - stop->done : self->window;
     const bool may_lack_field =
         plan->compiled != NULL && (plan->op == NULL || plan->op->node->kind == RS_FMT_NODE_OPTIONAL);
     if (self->walk.mode == RS_ARROW_INFER_REST && !may_lack_field && plan->op->sure) {
-        stop->done += positions == NULL ? stretch(block, step, n, stop) : 1;
+        stop->done += positions == NULL ? rs_window_stretch(block, local, step, n - stop->done) : 1;
         return RS_OK;
     }
     if (positions == NULL && block->index_width == 0) {
-        window.base =
-            source->store->segment.ptr + block->heap_off + (stop->index - block->first_record) * block->row_size_bytes;
-        window.n = stretch(block, step, n, stop);
-        if (window.n > max_records) window.n = max_records;
+        window.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
+        window.n = rs_window_stretch(block, local, step, max_records);
         window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
-        window.local = (int64_t)(stop->index - block->first_record);
+        window.local = (int64_t)local;
+        window.least = block->row_size_bytes;
         window.step = step;
     } else {
         RS_TRY(locate(self, source, block, positions, start, step, stop, max_records, &window.n, err));
+        window.least = UINT64_MAX;
+        for (uint64_t k = 0; k < window.n; k++) {
+            if (rs_slice_left(&self->records[k]) < window.least) window.least = rs_slice_left(&self->records[k]);
+        }
         window.records = self->records;
         window.locals = self->locals;
     }

@@ -180,17 +180,10 @@ static rs_status put_plain_list(const rs_arrow_op *op, rs_cursor *cursor, const 
 static rs_status put_elements(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                               bool items, rs_error *err) {
     const rs_node *node = op->node, *child = node->children;
-    const uint8_t *bodies = NULL;
+    const uint8_t *bodies;
     rs_slice group;
-    uint64_t n = node->count;
-    if (body != NULL) {
-        RS_TRY(rs_decode_enter(cursor, n, err));
-        bodies = body + (n * child->bits + 7) / 8;
-        group.ptr = body, group.end = bodies;
-    } else {
-        RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
-        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
-    }
+    uint64_t n;
+    RS_TRY(rs_decode_list(cursor, node, body, &n, &group, &bodies, err));
     if (items && n > op->n_children) return rs_decode_bad_value(err, "a tuple is too long");
     for (uint64_t i = 0; i < n; i++) {
         const rs_arrow_op *to = &op->children[items ? i : 0];
@@ -265,15 +258,7 @@ static rs_status put_cached(const rs_arrow_op *op, const rs_cursor *cursor, uint
         return rs_arrow_end_value(field, field->bytes.size_bytes, err);
     }
     if (entry->kind == RS_ENTRY_NONE) return rs_arrow_append_null(field, err);
-    if (entry->kind == RS_ENTRY_INT) {
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_INT, RS_COLUMN_INT, entry->bits, err);
-    }
-    if (entry->kind == RS_ENTRY_FLOAT) {
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_FLOAT, RS_COLUMN_FLOAT, entry->bits, err);
-    }
-    if (entry->kind == RS_ENTRY_BOOL) {
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_BOOL, RS_COLUMN_BOOL, entry->bits, err);
-    }
+    if ((entry->kind & RS_ENTRY_NUMBER) != 0) return rs_arrow_append_plain(field, entry->kind, entry->bits, err);
     *taken = false;
     return RS_OK;
 }

@@ -275,31 +275,21 @@ static rs_status put_any_bigint(rs_arrow_field *field, rs_cursor *cursor, rs_err
 rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
     const rs_place place = {NULL, NULL, 0};
     const uint8_t *p;
+    uint64_t bits;
+    unsigned type;
     if (!appends(self)) return rs_arrow_infer_any(field, cursor, &self->program->n_fields, err);
-    RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    uint8_t tag = *p;
-    if (rs_tag_is_int64(tag)) {
-        const unsigned size = rs_any_int_size(tag) - 1;
-        RS_TRY(rs_decode_take(cursor, size, &p, err));
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_INT, RS_COLUMN_INT,
-                                      (uint64_t)(size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size)),
-                                      err);
-    }
-    switch (tag) {
+    RS_TRY(rs_column_any(cursor, &type, &bits, err));
+    if (type != 0) return rs_arrow_append_plain(field, type, bits, err);
+    p = cursor->in.ptr++; /* its byte may have changed since */
+    switch (bits) {
     case RS_FMT_TAG_NONE: return rs_arrow_append_null(field, err);
-    case RS_FMT_TAG_FALSE:
-    case RS_FMT_TAG_TRUE:
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_BOOL, RS_COLUMN_BOOL, tag == RS_FMT_TAG_TRUE, err);
-    case RS_FMT_TAG_FLOAT:
-        RS_TRY(rs_decode_take(cursor, 8, &p, err));
-        return rs_arrow_append_number(field, RS_ARROW_SEEN_FLOAT, RS_COLUMN_FLOAT, rs_load_u64(p), err);
     case RS_FMT_TAG_STR1:
     case RS_FMT_TAG_STR2:
     case RS_FMT_TAG_STR4: cursor->in.ptr = p; return rs_arrow_put_text(field, cursor, &place, err);
     case RS_FMT_TAG_BYTES: return put_any_bytes(field, cursor, err);
     case RS_FMT_TAG_DICT: return put_any_dict(self, field, cursor, err);
     case RS_FMT_TAG_LIST:
-    case RS_FMT_TAG_TUPLE: return put_any_sequence(self, field, cursor, tag == RS_FMT_TAG_TUPLE, err);
+    case RS_FMT_TAG_TUPLE: return put_any_sequence(self, field, cursor, bits == RS_FMT_TAG_TUPLE, err);
     case RS_FMT_TAG_NDARRAY: return put_any_array(self, field, cursor, err);
     case RS_FMT_TAG_EXT: return put_any_ext(self, field, cursor, err);
     case RS_FMT_TAG_BIGINT: return put_any_bigint(field, cursor, err);

@@ -47,6 +47,13 @@ RS_NODISCARD static inline rs_status rs_buffer_append(rs_buffer *self, const voi
     return RS_OK;
 }
 
+RS_NODISCARD static inline rs_status rs_buffer_append_u64(rs_buffer *self, uint64_t value, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(self, 8, err));
+    rs_store_u64(self->data + self->size_bytes, value);
+    self->size_bytes += 8;
+    return RS_OK;
+}
+
 RS_NODISCARD static inline rs_status rs_buffer_append_varint(rs_buffer *self, uint64_t value, rs_error *err) {
     RS_TRY(rs_buffer_reserve(self, 10, err));
     self->size_bytes += rs_put_varint(self->data + self->size_bytes, value);

@@ -64,25 +64,11 @@ static void put_float(rs_column *self, const uint8_t *from) {
 
 /* Appends the any value at the cursor. Sets *taken to false and takes nothing if it is not a number. */
 static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
-    const uint8_t *p;
-    RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    uint8_t tag = *p;
-    *taken = true;
-    if (rs_tag_is_small(tag)) {
-        put_int(self, rs_tag_small_value(tag));
-    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
-        put_bool(self, tag == RS_FMT_TAG_TRUE);
-    } else if (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64) {
-        unsigned size = rs_tag_int_size(tag);
-        RS_TRY(rs_decode_take(cursor, size, &p, err));
-        put_int(self, rs_load_int_unchecked(p, size));
-    } else if (tag == RS_FMT_TAG_FLOAT) {
-        RS_TRY(rs_decode_take(cursor, 8, &p, err));
-        put_float(self, p);
-    } else {
-        cursor->in.ptr--;
-        *taken = false;
-    }
+    unsigned type;
+    uint64_t bits;
+    RS_TRY(rs_column_any(cursor, &type, &bits, err));
+    *taken = type != 0;
+    if (*taken) rs_column_put_unchecked(self, type, bits);
     return RS_OK;
 }
 
@@ -406,17 +392,9 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
 static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken,
                            rs_error *err) {
     const rs_node *node = list->node, *child = node->children;
-    const uint8_t *bodies = NULL;
+    const uint8_t *bodies;
     rs_slice group;
-    if (list->body != NULL) {
-        *n = node->count;
-        RS_TRY(rs_decode_enter(cursor, *n, err));
-        bodies = list->body + (*n * child->bits + 7) / 8;
-        group.ptr = list->body, group.end = bodies;
-    } else {
-        RS_TRY(rs_decode_list_head(cursor, node, n, &group, err));
-        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, *n, &bodies, err));
-    }
+    RS_TRY(rs_decode_list(cursor, node, list->body, n, &group, &bodies, err));
     RS_TRY(rs_column_reserve(self, *n, err));
     if (child->fixed) return take_fixed(self, cursor, child, *n, &group, bodies, taken, err);
     *taken = true;

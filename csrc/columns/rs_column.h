@@ -35,6 +35,33 @@ static inline double rs_column_float(rs_column *self, int64_t value) {
     return (double)value;
 }
 
+/* Takes the any value at the cursor if it is a bool, an int of 64 bits or a float: sets *type, and *bits as
+ * rs_column_join_unchecked takes them. Else *type becomes 0, *bits the tag, and the cursor stays. Rules 21 to 23 of
+ * FORMAT.md. */
+RS_NODISCARD static inline rs_status rs_column_any(rs_cursor *cursor, unsigned *type, uint64_t *bits, rs_error *err) {
+    const uint8_t *p;
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    const uint8_t tag = *p;
+    if (rs_tag_is_int64(tag)) {
+        const unsigned size = rs_any_int_size(tag) - 1;
+        RS_TRY(rs_decode_take(cursor, size, &p, err));
+        *type = RS_COLUMN_INT;
+        *bits = (uint64_t)(size == 0 ? rs_tag_small_value(tag) : rs_load_int_unchecked(p, size));
+    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
+        *type = RS_COLUMN_BOOL;
+        *bits = tag == RS_FMT_TAG_TRUE;
+    } else if (tag == RS_FMT_TAG_FLOAT) {
+        RS_TRY(rs_decode_take(cursor, 8, &p, err));
+        *type = RS_COLUMN_FLOAT;
+        *bits = rs_load_u64(p);
+    } else {
+        *type = 0;
+        *bits = tag;
+        cursor->in.ptr--;
+    }
+    return RS_OK;
+}
+
 /* Appends the value at `place`. Sets *kind to its kind and, unless that is OTHER, *n to the number of numbers. Errors:
  * rules 21 to 23 of FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,

@@ -6,11 +6,10 @@
 enum { MIN_ALIKE = 16 }; /* with fewer records of one tree, cells are faster than loops over one node */
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
-    static const uint8_t zero[8];
     self->nulls = nulls;
     if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column has too many records");
     if (nulls) RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
-    return rs_buffer_append(&self->offsets, zero, sizeof zero, err);
+    return rs_buffer_append_u64(&self->offsets, 0, err);
 }
 
 void rs_column_read_clear(rs_column_read *self) {
@@ -25,9 +24,7 @@ void rs_column_read_clear(rs_column_read *self) {
 /* ---- One value ---- */
 
 static rs_status put_offset(rs_column_read *self, uint64_t end, rs_error *err) {
-    uint8_t bytes[8];
-    rs_store_u64(bytes, end);
-    return rs_buffer_append(&self->offsets, bytes, 8, err);
+    return rs_buffer_append_u64(&self->offsets, end, err);
 }
 
 static uint64_t last_offset(const rs_column_read *self) {
@@ -257,7 +254,6 @@ static rs_status take_fixed(rs_column_read *self, const rs_source *source, const
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows->base, 0));
     *n = 0;
     if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
-    rows->least = compiled->least;
     rows->bit_off = compiled->group_off * 8 + compiled->bit_off;
     rows->body_off = compiled->body_off;
     return take_rows(self, &cursor, compiled->node, rows, n, err);
@@ -295,14 +291,12 @@ static rs_status take_one(rs_column_read *self, const rs_source *source, const r
 static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_column_read_stop *stop, rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[0];
-    uint64_t long_end, i = begin, n;
+    uint64_t least, i = begin, n;
     /* Rows are read together up to the first that is too short; a walk reports its error. */
-    for (long_end = begin; long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least;
-         long_end++) {
-    }
+    const uint64_t long_end = rs_window_long_end(&self->window, begin, end, compiled->least, &least);
     while (i < end) {
         if (i < long_end) {
-            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, 0, 0, 0, NULL, 0, 0};
+            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, least, 0, 0, NULL, 0, 0};
             rows.locals = self->window.locals + i;
             if (compiled->placed) rows.n = rs_window_of_block(&self->window, i, long_end);
             RS_TRY(take_fixed(self, source, self->window.blocks[i], compiled, &rows, &n, err));
@@ -389,18 +383,16 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
                               const rs_compiled_path *compiled, int64_t step, uint64_t n, rs_column_read_stop *stop,
                               uint64_t *taken, rs_error *err) {
-    const uint64_t local = stop->index - block->first_record, left = n - stop->done;
-    uint64_t count = step == 0  ? left
-                     : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
-                                : local / (0 - (uint64_t)step) + 1;
+    const uint64_t local = stop->index - block->first_record;
     rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
     *taken = 0;
     if (block->index_width != 0 || block->row_size_bytes < compiled->least) return RS_OK;
     rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
-    rows.stride_bytes = count > 1 ? step * (int64_t)block->row_size_bytes : 0;
-    rows.n = count < left ? count : left;
+    rows.n = rs_window_stretch(block, local, step, n - stop->done);
+    rows.stride_bytes = rows.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
     rows.local = (int64_t)local;
     rows.step = step;
+    rows.least = block->row_size_bytes;
     RS_TRY(take_fixed(self, source, block, compiled, &rows, taken, err));
     stop->done += *taken;
     return RS_OK;

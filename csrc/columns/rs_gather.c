@@ -99,10 +99,10 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
                             rs_error *err) {
     const rs_compiled_path *compiled = self->window.paths[begin]->of_field[f];
     rs_gather_field *field = &self->fields[f];
-    uint64_t long_end = begin, i;
+    uint64_t long_end = begin, least = 0, i;
     /* Rows are read together up to the first that is too short; a walk reports its error. */
     if (end - begin >= MIN_ROWS || !field->single) {
-        while (long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least) long_end++;
+        long_end = rs_window_long_end(&self->window, begin, end, compiled->least, &least);
     }
     while ((i = field->done - self->done) < end) {
         rs_passed passed = {NULL, 0, NULL};
@@ -113,7 +113,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
             rows.locals = self->window.locals + i;
             rows.records = self->window.records + i;
             rows.n = compiled->placed ? rs_window_of_block(&self->window, i, long_end) : long_end - i;
-            rows.least = compiled->least;
+            rows.least = least;
             rows.bit_off = compiled->group_off * 8 + compiled->bit_off;
             rows.body_off = compiled->body_off;
             RS_TRY(rs_gather_take_rows(field, &cursor, compiled->node, &rows, &self->stop, err));

@@ -9,28 +9,17 @@ enum { PACKED_FEW = 16 };
 static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t *to, bool *taken, bool *fits,
                          rs_error *err) {
     const uint8_t *p;
-    uint64_t n;
-    RS_TRY(rs_decode_take(cursor, 1, &p, err));
-    uint8_t tag = *p;
-    *taken = true;
-    if (rs_tag_is_small(tag)) {
-        *fits = rs_gather_put_number(self, RS_COLUMN_INT, (uint64_t)rs_tag_small_value(tag), to);
-    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
-        *fits = rs_gather_put_number(self, RS_COLUMN_BOOL, tag == RS_FMT_TAG_TRUE, to);
-    } else if (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64) {
-        const unsigned size = rs_tag_int_size(tag);
-        RS_TRY(rs_decode_take(cursor, size, &p, err));
-        *fits = rs_gather_put_number(self, RS_COLUMN_INT, (uint64_t)rs_load_int_unchecked(p, size), to);
-    } else if (tag == RS_FMT_TAG_FLOAT) {
-        RS_TRY(rs_decode_take(cursor, 8, &p, err));
-        *fits = rs_dtype_put_float(self->spec->dtype, rs_load_f64(p), to);
-    } else if (tag == RS_FMT_TAG_BIGINT) {
+    uint64_t n, bits;
+    unsigned type;
+    RS_TRY(rs_column_any(cursor, &type, &bits, err));
+    *taken = type != 0 || bits == RS_FMT_TAG_BIGINT;
+    if (type != 0) {
+        *fits = rs_gather_put_number(self, type, bits, to);
+    } else if (*taken) {
+        cursor->in.ptr++;
         RS_TRY(rs_decode_varint(cursor, &n, err));
         RS_TRY(rs_decode_take(cursor, n, &p, err));
         *fits = rs_dtype_put_bigint(self->spec->dtype, p, n, to);
-    } else {
-        cursor->in.ptr--;
-        *taken = false;
     }
     return RS_OK;
 }
@@ -124,10 +113,8 @@ static rs_status add_length(maker *self, uint32_t level, uint64_t n, rs_error *e
     if (level >= self->free_dims) {
         if (n != field->spec->row[level - self->free_dims]) self->stop->why = RS_GATHER_LENGTH;
     } else if (self->free_dims == 2 && level == 1) {
-        uint8_t bytes[8];
-        rs_store_u64(bytes, n);
         if (n > field->inner_longest) field->inner_longest = n;
-        return rs_buffer_append(&field->counts, bytes, 8, err);
+        return rs_buffer_append_u64(&field->counts, n, err);
     }
     return RS_OK;
 }
@@ -204,17 +191,10 @@ static rs_status put_element(maker *self, rs_cursor *cursor, rs_place place, uin
 
 static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, uint32_t level, rs_error *err) {
     const rs_node *node = list->node, *child = node->children;
-    const uint8_t *bodies = NULL;
+    const uint8_t *bodies;
     rs_slice group;
-    uint64_t n = node->count;
-    if (list->body != NULL) {
-        RS_TRY(rs_decode_enter(cursor, n, err));
-        bodies = list->body + (n * child->bits + 7) / 8;
-        group.ptr = list->body, group.end = bodies;
-    } else {
-        RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
-        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
-    }
+    uint64_t n;
+    RS_TRY(rs_decode_list(cursor, node, list->body, &n, &group, &bodies, err));
     RS_TRY(add_length(self, level, n, err));
     for (uint64_t i = 0; self->stop->why == RS_GATHER_DONE && i < n; i++) {
         rs_place place = {.node = child,
@@ -395,10 +375,8 @@ static rs_status assemble(rs_gather_field *self, rs_cursor *cursor, const rs_pla
     } else {
         const uint64_t lists_after = self->counts.size_bytes / 8;
         self->total += state.n / spec->row_numbers;
-        uint8_t bytes[8];
         if (lists_after - lists_before > self->longest) self->longest = lists_after - lists_before;
-        rs_store_u64(bytes, lists_after);
-        return rs_buffer_append(&self->ends, bytes, 8, err);
+        return rs_buffer_append_u64(&self->ends, lists_after, err);
     }
     return RS_OK;
 }

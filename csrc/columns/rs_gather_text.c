@@ -2,9 +2,7 @@
 #include "columns/rs_gather_text.h"
 
 static rs_status end_text(rs_gather_field *self, rs_error *err) {
-    uint8_t bytes[8];
-    rs_store_u64(bytes, self->values.size_bytes);
-    return rs_buffer_append(&self->ends, bytes, 8, err);
+    return rs_buffer_append_u64(&self->ends, self->values.size_bytes, err);
 }
 
 /* Takes the bytes value at a place. Sets *taken to false for another value. */

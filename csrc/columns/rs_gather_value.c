@@ -6,12 +6,6 @@
 
 /* ---- Missing values ---- */
 
-static rs_status put_end(rs_buffer *ends, uint64_t end, rs_error *err) {
-    uint8_t bytes[8];
-    rs_store_u64(bytes, end);
-    return rs_buffer_append(ends, bytes, 8, err);
-}
-
 /* Writes the fill, or an empty list or text. */
 static rs_status put_missing(rs_gather_field *self, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -23,9 +17,9 @@ static rs_status put_missing(rs_gather_field *self, rs_error *err) {
         return RS_OK;
     case RS_GATHER_CODES: memcpy(self->to + self->done * 8, spec->fill, 8); return RS_OK;
     case RS_GATHER_TEXT:
-    case RS_GATHER_STRINGS: return put_end(&self->ends, self->values.size_bytes, err);
+    case RS_GATHER_STRINGS: return rs_buffer_append_u64(&self->ends, self->values.size_bytes, err);
     case RS_GATHER_NESTED:
-    case RS_GATHER_PADDED_NESTED: return put_end(&self->ends, self->counts.size_bytes / 8, err);
+    case RS_GATHER_PADDED_NESTED: return rs_buffer_append_u64(&self->ends, self->counts.size_bytes / 8, err);
     default: return rs_gather_add_run(self, &empty, err);
     }
 }

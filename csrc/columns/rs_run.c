@@ -36,15 +36,8 @@ rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out
     }
     if (node->kind != RS_FMT_NODE_LIST || !rs_node_is_number(node->children)) return RS_OK;
     *taken = true;
-    if (place->body != NULL) { /* FIXED, and its bytes were taken with the parent's */
-        n = node->count;
-        RS_TRY(rs_decode_enter(cursor, n, err));
-        set_run(out, RS_RUN_LIST, node->children, n, place->body, place->body + node->size_bytes);
-        return RS_OK;
-    }
-    RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
-    RS_TRY(rs_decode_fixed_elements(cursor, node->children, n, &bodies, err));
-    set_run(out, RS_RUN_LIST, node->children, n, group.ptr, cursor->in.ptr);
+    RS_TRY(rs_decode_list(cursor, node, place->body, &n, &group, &bodies, err));
+    set_run(out, RS_RUN_LIST, node->children, n, group.ptr, bodies + n * node->children->size_bytes);
     return RS_OK;
 }
 

@@ -57,6 +57,27 @@ static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
+/* Returns how many of `left` steps, the first of them at record `local` of a block, are within the block. */
+static inline uint64_t rs_window_stretch(const rs_block *block, uint64_t local, int64_t step, uint64_t left) {
+    const uint64_t count = step == 0  ? left
+                           : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
+                                      : local / (0 - (uint64_t)step) + 1;
+    return count < left ? count : left;
+}
+
+/* Returns the number of the first record from `begin` on and before `end` of fewer than `size` bytes, else `end`. Sets
+ * *least to the least size of the records before it. */
+static inline uint64_t rs_window_long_end(const rs_window *self, uint64_t begin, uint64_t end, uint64_t size,
+                                          uint64_t *least) {
+    *least = UINT64_MAX;
+    for (; begin < end; begin++) {
+        const uint64_t left = rs_slice_left(&self->records[begin]);
+        if (left < size) break;
+        if (left < *least) *least = left;
+    }
+    return begin;
+}
+
 /* Returns how many consecutive records of the window, from `begin` on and before `end`, are in one block. */
 static inline uint64_t rs_window_of_block(const rs_window *self, uint64_t begin, uint64_t end) {
     uint64_t i = begin + 1;

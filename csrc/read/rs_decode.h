@@ -216,22 +216,28 @@ RS_NODISCARD static inline rs_status rs_decode_exception(rs_cursor *self, const 
     return RS_OK;
 }
 
-/* Takes the count of a list and its bit group, which is empty if the child has no bits. Enters the container. */
+/* Takes the bit group of n elements, which is empty if the child has no bits. */
+RS_NODISCARD static inline rs_status rs_decode_group(rs_cursor *self, const rs_node *child, uint64_t n, rs_slice *out,
+                                                     rs_error *err) {
+    uint64_t group_bits;
+    if (RS_UNLIKELY(rs_mul_overflows(n, child->bits, &group_bits) || group_bits > UINT64_MAX - 7)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
+    RS_TRY(rs_decode_take(self, (group_bits + 7) / 8, &out->ptr, err));
+    out->end = self->in.ptr;
+    return RS_OK;
+}
+
+/* Takes the count of a list and its bit group. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          rs_slice *group, rs_error *err) {
-    uint64_t group_bits;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
         *n = node->count;
     } else {
         RS_TRY(rs_decode_varint(self, n, err));
     }
     RS_TRY(rs_decode_enter(self, *n, err));
-    if (RS_UNLIKELY(rs_mul_overflows(*n, node->children->bits, &group_bits) || group_bits > UINT64_MAX - 7)) {
-        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    }
-    RS_TRY(rs_decode_take(self, (group_bits + 7) / 8, &group->ptr, err));
-    group->end = self->in.ptr;
-    return RS_OK;
+    return rs_decode_group(self, node->children, *n, group, err);
 }
 
 /* Takes the bodies of n elements of a fixed child. */
@@ -250,16 +256,28 @@ RS_NODISCARD static inline rs_status rs_decode_map_head(rs_cursor *self, uint64_
     return rs_decode_enter(self, *n, err);
 }
 
+/* As rs_decode_list_head, for a list whose body is at `body`, or at the cursor if that is NULL, with the bodies of its
+ * elements; *bodies becomes NULL for a child that is not fixed. */
+RS_NODISCARD static inline rs_status rs_decode_list(rs_cursor *self, const rs_node *node, const uint8_t *body,
+                                                    uint64_t *n, rs_slice *group, const uint8_t **bodies,
+                                                    rs_error *err) {
+    const rs_node *child = node->children;
+    *bodies = NULL;
+    if (body == NULL) {
+        RS_TRY(rs_decode_list_head(self, node, n, group, err));
+        return child->fixed ? rs_decode_fixed_elements(self, child, *n, bodies, err) : RS_OK;
+    }
+    *n = node->count;
+    group->ptr = body;
+    group->end = *bodies = body + (*n * child->bits + 7) / 8;
+    return rs_decode_enter(self, *n, err);
+}
+
 /* Takes the bit group of n values of a map's child, which the budget has counted, and their bodies if the child is
  * fixed. Else *bodies becomes NULL, and the first body is at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                         rs_slice *group, const uint8_t **bodies, rs_error *err) {
-    uint64_t group_bits;
-    if (RS_UNLIKELY(rs_mul_overflows(n, child->bits, &group_bits) || group_bits > UINT64_MAX - 7)) {
-        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    }
-    RS_TRY(rs_decode_take(self, (group_bits + 7) / 8, &group->ptr, err));
-    group->end = self->in.ptr;
+    RS_TRY(rs_decode_group(self, child, n, group, err));
     *bodies = NULL;
     return child->fixed ? rs_decode_fixed_elements(self, child, n, bodies, err) : RS_OK;
 }

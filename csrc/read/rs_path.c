@@ -10,13 +10,9 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
     rs_slice group;
     uint64_t n;
     const uint8_t *bodies;
-    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
-    if (child->fixed) {
-        RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
-    } else {
-        for (uint64_t i = 0; i < n; i++) {
-            RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
-        }
+    RS_TRY(rs_decode_list(self, node, NULL, &n, &group, &bodies, err));
+    for (uint64_t i = 0; bodies == NULL && i < n; i++) {
+        RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
     }
     rs_decode_leave(self);
     return RS_OK;
@@ -266,16 +262,9 @@ static bool within(int64_t i, uint64_t n, uint64_t *out) {
 static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node, *child = node->children;
     rs_slice group;
-    uint64_t n = node->count, at;
-    const uint8_t *bodies = NULL;
-    if (place->body != NULL) {
-        RS_TRY(rs_decode_enter(cursor, n, err));
-        bodies = place->body + (n * child->bits + 7) / 8;
-        group.ptr = place->body, group.end = bodies;
-    } else {
-        RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
-        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
-    }
+    uint64_t n, at;
+    const uint8_t *bodies;
+    RS_TRY(rs_decode_list(cursor, node, place->body, &n, &group, &bodies, err));
     *found = within(i, n, &at);
     if (!*found) return RS_OK;
     if (child->fixed) {

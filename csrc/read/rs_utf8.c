@@ -115,9 +115,24 @@ static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_err
     return rs_utf8_append(out, p, n, unit, taken, err);
 }
 
-/* Appends a str that is first assembled in an rs_text. */
+/* Appends a str that is assembled from its parts: a short one of 1-byte units at its final place, any other in an
+ * rs_text first. */
 static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    uint8_t units[RS_TEXT_INLINE];
     rs_text text;
+    RS_TRY(rs_buffer_reserve(out, RS_TEXT_INLINE + RS_TEXT_SLACK, err));
+    uint8_t *to = out->data + out->size_bytes;
+    const int n = rs_text_short(cursor, place->node, place->body, place->bits, to);
+    if (RS_LIKELY(n >= 0)) {
+        RS_TRY(rs_decode_spend_bytes(cursor, (uint64_t)n, err));
+        *taken = true;
+        if (RS_LIKELY(rs_decode_widest_unchecked(to, (uint64_t)n, 1) < 0x80)) {
+            out->size_bytes += (size_t)n;
+            return RS_OK;
+        }
+        memcpy(units, to, (size_t)n);
+        return rs_utf8_append(out, units, (uint64_t)n, 1, taken, err);
+    }
     rs_text_begin(&text);
     rs_status status = rs_text_take(&text, cursor, place->node, place->body, place->bits, err);
     if (status == RS_OK) status = rs_utf8_append(out, text.units, text.n_units, text.unit_bytes, taken, err);

@@ -32,7 +32,7 @@ cdef class ArrowSource:
         free(self.core.blocks)
 
 
-cdef class ArrowExport:
+cdef class ArrowExport(SelectionReader):
     """One export of a container's records in their order. Not thread-safe."""
 
     cdef rs_arrow_out core
@@ -52,7 +52,6 @@ cdef class ArrowExport:
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
     cdef bint is_settled
-    cdef Entered entered      # the segments that the current call has entered
     cdef readonly object failure  # the error that ended the stream, or None
 
     def __cinit__(self, Records records, bint keep_nulls):
@@ -246,18 +245,23 @@ cdef class ArrowExport:
         """infer_from_trees for a selection, in the order of its base, because the order does not matter."""
         cdef Selection base, part
         if not has_base(selection):
-            self.run_selection(selection, 0, selection.length)
-            return 0
+            return self.run_all(selection)
         base = selection.base()
         if base.parts is None:
-            self.run_selection(base, 0, base.length)
-            return 0
+            return self.run_all(base)
         for part in base.parts:
             self.infer_from(part)
         return 0
 
     def infer_from_records(self):
-        self.run_selection(self.records.selection, 0, self.records.length)
+        self.run_all(self.records.selection)
+
+    cdef int run_all(self, Selection selection) except -1:
+        """Reads all records of a selection, so many at once as a batch has."""
+        cdef Py_ssize_t done = 0
+        while done < selection.length:
+            done += self.run_selection(selection, NULL, done, min(selection.length - done, BATCH_RECORDS))
+        return 0
 
     cdef int load_blocks(self, ArrowSource source) except -1:
         cdef uint64_t block
@@ -286,67 +290,10 @@ cdef class ArrowExport:
             source = self.sources[key] = ArrowSource(segment, store, paths)
         return <ArrowSource>source
 
-    cdef Py_ssize_t run_selection(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
-        """Reads n records of a selection from position `first` on, or fewer if the batch is full. Returns their number.
-        The caller has entered the segments, except shards of sets."""
-        cdef Py_ssize_t start, step
-        if selection.is_flat(&start, &step):
-            return self.run(self.source(selection.segment, selection.store), NULL, start + step * first, step, n)
-        if selection.is_run_of_shards(&start):
-            return self.run_shards(selection.shards, start + first, n)
-        return self.run_scattered(selection, first, n)
-
-    cdef Py_ssize_t run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
-        """run_selection for n records of a set of shards from record `start` on."""
-        cdef Segment segment
-        cdef Py_ssize_t i = shards.shard_of(start) if n else 0, count, n_read, done = 0
-        while done < n:
-            count = min(n - done, shards.ends_[i] - start)
-            if count:
-                segment = shards.segment(i)
-                self.entered.add(segment)
-                n_read = self.run(self.source(segment, shards.store), NULL, start - shards.begin(i), 1, count)
-                done += n_read
-                if n_read < count:
-                    return done
-            start, i = start + count, i + 1
-        return done
-
-    cdef Py_ssize_t run_scattered(self, Selection selection, Py_ssize_t first, Py_ssize_t n) except -1:
-        """Reads records of any view, one run of records of the same store after another."""
-        cdef Leaf leaf
-        cdef Py_ssize_t i, done = 0, count, begin, end, n_read
-        cdef void *segment
-        cdef int store
-        cdef int64_t *indices = <int64_t *>calloc(min(n, BATCH_RECORDS) + 1, sizeof(int64_t))
-        if indices == NULL:
-            raise MemoryError
-        try:
-            while done < n:
-                count = min(n - done, BATCH_RECORDS)
-                stretches = []
-                segment, store = NULL, -1
-                for i in range(count):
-                    selection.locate(first + done + i, &leaf)
-                    indices[i] = leaf.index
-                    if leaf.segment != segment or leaf.store != store:
-                        segment, store = leaf.segment, leaf.store
-                        stretches.append((i, <Segment>segment, store))
-                stretches.append((count, None, 0))
-                for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
-                    self.entered.add(part)
-                    n_read = self.run(self.source(part, number), indices + begin, 0, 1, end - begin)
-                    done += n_read
-                    if n_read < end - begin:
-                        return done
-        finally:
-            free(indices)
-        return done
-
-    cdef Py_ssize_t run(self, ArrowSource source, const int64_t *positions, int64_t start, int64_t step,
+    cdef Py_ssize_t run(self, Segment segment, int store, const int64_t *positions, int64_t start, int64_t step,
                         Py_ssize_t n) except -1:
-        """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`. Stops
-        early if the batch is full. Returns the number of records read."""
+        """As SelectionReader.run. Stops if the batch is full."""
+        cdef ArrowSource source = self.source(segment, store)
         cdef rs_arrow_stop stop
         cdef rs_error err
         cdef rs_status status
@@ -412,7 +359,8 @@ cdef class ArrowExport:
         return True
 
     def fill(self):
-        self.position += self.run_selection(self.records.selection, self.position, <Py_ssize_t>self.batch_room())
+        self.position += self.run_selection(self.records.selection, NULL, self.position,
+                                            <Py_ssize_t>self.batch_room())
 
     # ---- Records that Python code reads ----
 

@@ -53,7 +53,7 @@ cdef class CompiledPaths:
     cdef rs_path_key *keys
     cdef rs_path_name *names
     cdef list key_objects  # the keys, in the order of path.keys, which points into them
-    cdef dict by_tree      # (id of segment, store, tree) -> CompiledPath
+    cdef dict by_tree      # (id of segment, store, tree) -> TreePaths
     cdef dict sources      # (id of segment, store) -> Source
 
     def __cinit__(self, Path path):
@@ -95,7 +95,7 @@ cdef class CompiledPaths:
         key = id(segment), store
         source = self.sources.get(key)
         if source is None:
-            source = self.sources[key] = Source(self, segment, store)
+            source = self.sources[key] = Source(segment, store, [self], self.by_tree)
         return <Source>source
 
 
@@ -103,14 +103,10 @@ cdef class CompiledPath:
     """A Path compiled for one tree."""
 
     cdef rs_compiled_path core
-    cdef const rs_compiled_path *of_field
-    cdef uint32_t order
-    cdef rs_tree_paths of_tree  # this path, for a read of one field
     cdef CompiledPaths paths
 
     def __cinit__(self, CompiledPaths paths):
         self.paths = paths
-        self.of_field = &self.core
 
     def __dealloc__(self):
         rs_compiled_path_clear(&self.core)
@@ -136,7 +132,6 @@ cdef class CompiledPath:
                         else within_ext(node, key)
                     rs_compiled_path_set(&self.core, t, k, i, to)
         rs_compiled_path_prepare(&self.core)
-        rs_tree_paths_set(&self.of_tree, &self.of_field, &self.order, 1)
         return 0
 
 
@@ -168,16 +163,41 @@ cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cur
     return program
 
 
+cdef class TreePaths:
+    """The compiled paths of the fields of a read for one tree."""
+
+    cdef rs_tree_paths core
+    cdef const rs_compiled_path **of_field
+    cdef uint32_t *order
+    cdef list compiled
+
+    def __cinit__(self, list compiled):
+        cdef uint32_t i, n = <uint32_t>len(compiled)
+        self.compiled = compiled
+        self.of_field = <const rs_compiled_path **>calloc(n + 1, sizeof(rs_compiled_path *))
+        self.order = <uint32_t *>calloc(n + 1, sizeof(uint32_t))
+        if self.of_field == NULL or self.order == NULL:
+            raise MemoryError
+        for i in range(n):
+            self.of_field[i] = &(<CompiledPath>compiled[i]).core
+        rs_tree_paths_set(&self.core, self.of_field, self.order, n)
+
+    def __dealloc__(self):
+        free(self.of_field)
+        free(self.order)
+
+
 cdef class Source:
-    """A store of an entered segment, with the compiled path of each of its blocks."""
+    """A store of an entered segment, with the compiled paths of each of its blocks. For one read at a time."""
 
     cdef rs_source core
     cdef Segment segment
     cdef int store
-    cdef CompiledPaths paths
+    cdef list paths    # the CompiledPaths of each field
+    cdef dict trees    # (id of segment, store, tree) -> TreePaths
 
-    def __cinit__(self, CompiledPaths paths, Segment segment, int store):
-        self.segment, self.store, self.paths = segment, store, paths
+    def __cinit__(self, Segment segment, int store, list paths, dict trees):
+        self.segment, self.store, self.paths, self.trees = segment, store, paths, trees
         self.core.store = segment.numbered(store)
         self.core.of_block = <const rs_tree_paths **>calloc(self.core.store.n_blocks + 1, sizeof(rs_tree_paths *))
         if self.core.of_block == NULL:
@@ -187,24 +207,117 @@ cdef class Source:
         free(self.core.of_block)
 
     cdef int compile_block(self, uint64_t block) except -1:
-        """Loads a block and compiles the path for its tree."""
-        cdef CompiledPath compiled
+        """Loads a block and compiles the paths for its tree."""
+        cdef CompiledPath path
         cdef rs_store *store = self.segment.numbered(self.store)
         self.segment.load_block(store, block)
         cdef uint32_t tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
-        known = self.paths.by_tree.get(key)
+        known = self.trees.get(key)
         if known is None:
-            compiled = CompiledPath(self.paths)
-            compiled.prepare(<Program>self.segment.program(&store.trees[tree]))
-            known = self.paths.by_tree[key] = compiled
-        self.core.of_block[block] = &(<CompiledPath>known).of_tree
+            compiled = []
+            for paths in self.paths:
+                path = CompiledPath(paths)
+                path.prepare(<Program>self.segment.program(&store.trees[tree]))
+                compiled.append(path)
+            # Another thread may have compiled the same tree by now, and its read points to the result.
+            known = self.trees.setdefault(key, TreePaths(compiled))
+        self.core.of_block[block] = &(<TreePaths>known).core
         return 0
+
+
+cdef class SelectionReader:
+    """Reads the records of a selection, a run of records of one store after another. Stops when `run` does."""
+
+    cdef Entered entered     # the segments that the current call has entered
+
+    cdef Py_ssize_t run(self, Segment segment, int store, const int64_t *positions, int64_t start, int64_t step,
+                        Py_ssize_t n) except -1:
+        """Reads the n records start + step * positions[k] of a store, or start + step * k without `positions`. Returns
+        the number of records read, which is less than n to stop."""
+        raise NotImplementedError
+
+    cdef Py_ssize_t run_selection(self, Selection selection, const int64_t *positions, Py_ssize_t first,
+                                  Py_ssize_t n) except -1:
+        """Reads the records at n positions of a selection, or from position `first` on without `positions`. Returns
+        the number of records read."""
+        cdef Py_ssize_t start, step
+        if selection.is_flat(&start, &step):
+            self.entered.add(selection.segment)
+            return self.run(selection.segment, selection.store, positions, start + step * first, step, n)
+        if positions == NULL and selection.is_run_of_shards(&start):
+            return self.run_shards(selection.shards, start + first, n)
+        return self.run_scattered(selection, positions, first, n)
+
+    cdef Py_ssize_t run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
+        """run_selection for n records of a set of shards, beginning with record `start`."""
+        cdef Segment segment
+        cdef Py_ssize_t i = shards.shard_of(start) if n else 0, count, n_read, done = 0
+        while done < n:
+            count = min(n - done, shards.ends_[i] - start)
+            if count:
+                segment = shards.segment(i)
+                self.entered.add(segment)
+                n_read = self.run(segment, shards.store, NULL, start - shards.begin(i), 1, count)
+                done += n_read
+                if n_read < count:
+                    return done
+            start, i = start + count, i + 1
+        return done
+
+    cdef Py_ssize_t run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t first,
+                                  Py_ssize_t n) except -1:
+        """run_selection for any view. Locates all records first, because another thread may close an index array
+        during the read."""
+        cdef Py_ssize_t begin, end, n_read, done = 0
+        cdef int64_t *indices = <int64_t *>malloc((n + 1) * sizeof(int64_t))
+        if indices == NULL:
+            raise MemoryError
+        try:
+            if positions == NULL:
+                rs_positions_steps(indices, <uint64_t>n, first, 1)
+            else:
+                memcpy(indices, positions, n * sizeof(int64_t))
+            for begin, end, part, number in locate_all(selection, indices, n):
+                self.entered.add(part)
+                n_read = self.run(part, number, indices + begin, 0, 1, end - begin)
+                done += n_read
+                if n_read < end - begin:
+                    break
+        finally:
+            free(indices)
+        return done
+
+
+cdef list locate_all(Selection selection, int64_t *io, Py_ssize_t n):
+    """Replaces n positions of a selection by the numbers of their records. Returns a list of
+    `(begin, end, segment, store)`: io[begin] to io[end - 1] are records of that store."""
+    cdef Leaf leaf
+    cdef Py_ssize_t i
+    cdef list begins = []
+    cdef void *segment = NULL
+    cdef int store = -1
+    if selection.parts is None and selection.segment is not None:
+        for i in range(0, n, PASS):
+            selection.pass_through(0, io + i, min(PASS, n - i))
+            if i % STRETCH_RECORDS == 0:
+                PyErr_CheckSignals()
+        return [(0, n, selection.segment, selection.store)]
+    for i in range(n):
+        selection.locate(io[i], &leaf)
+        io[i] = leaf.index
+        if leaf.segment != segment or leaf.store != store:
+            segment, store = leaf.segment, leaf.store
+            begins.append((i, <Segment>segment, store))
+        if i % STRETCH_RECORDS == 0:
+            PyErr_CheckSignals()
+    ends = [begin for begin, _, _ in begins[1:]] + [n]
+    return [(begin, end, part, number) for (begin, part, number), end in zip(begins, ends)]
 
 
 # ---- Column reads ----
 
-cdef class ColumnReader:
+cdef class ColumnReader(SelectionReader):
     """One column read over the records of a container."""
 
     cdef rs_column_read core
@@ -214,21 +327,21 @@ cdef class ColumnReader:
     cdef object default
     cdef bytes dumped    # the default as an `any` value; None before it is needed
     cdef bint fits       # False once a value does not fit into one array with the values before it
-    cdef Entered entered
 
     def __dealloc__(self):
         rs_column_read_clear(&self.core)
 
-    cdef int run(self, Source source, const int64_t *positions, int64_t start, int64_t step, uint64_t n) except -1:
-        """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`."""
+    cdef Py_ssize_t run(self, Segment segment, int store, const int64_t *positions, int64_t start, int64_t step,
+                        Py_ssize_t n) except -1:
+        cdef Source source = self.paths.source(segment, store)
         cdef rs_column_read_stop stop
         cdef rs_error err
         cdef rs_status status
         cdef uint64_t end
         stop.why = RS_COLUMN_READ_DONE
         stop.done = stop.index = stop.block = 0
-        while stop.done < n and self.fits:
-            end = min(stop.done + STRETCH_RECORDS, n)
+        while stop.done < <uint64_t>n and self.fits:
+            end = min(stop.done + STRETCH_RECORDS, <uint64_t>n)
             with nogil:
                 status = rs_column_read_run(&self.core, &source.core, positions, start, step, end, &stop, &err)
             if status == RS_E_ARG_RANGE:
@@ -248,7 +361,7 @@ cdef class ColumnReader:
             if stop.why == RS_COLUMN_READ_UNSURE or stop.why == RS_COLUMN_READ_LACKING:
                 stop.done += 1
             PyErr_CheckSignals()
-        return 0
+        return <Py_ssize_t>stop.done
 
     cdef int walk(self, Source source, uint64_t index) except -1:
         """Reads a record whose field only Python code can find."""
@@ -288,81 +401,6 @@ cdef class ColumnReader:
         self.fits = fits
         return 0
 
-    cdef int run_selection(self, Selection selection, Positions chosen) except -1:
-        """Reads the records of a selection at the chosen positions, or all of them."""
-        cdef Py_ssize_t start, step
-        cdef const int64_t *at = NULL
-        cdef Py_ssize_t n = selection.length
-        if chosen is not None:
-            n, at = chosen.n, chosen.at
-        selection.require_open()
-        if selection.is_flat(&start, &step):
-            self.entered.add(selection.segment)
-            return self.run(self.paths.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
-        if at == NULL and selection.is_run_of_shards(&start):
-            return self.run_shards(selection.shards, start, n)
-        return self.run_scattered(selection, at, n)
-
-    cdef int run_shards(self, Shards shards, Py_ssize_t start, Py_ssize_t n) except -1:
-        """Reads n records of a set of shards, beginning with record `start`."""
-        cdef Segment segment
-        cdef Py_ssize_t i = shards.shard_of(start), count
-        while n > 0 and self.fits:
-            count = min(n, shards.ends_[i] - start)
-            if count:
-                segment = shards.segment(i)
-                self.entered.add(segment)
-                self.run(self.paths.source(segment, shards.store), NULL, start - shards.begin(i), 1, <uint64_t>count)
-            start, n, i = start + count, n - count, i + 1
-        return 0
-
-    cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
-        """Reads the records of any view in runs of records of the same store. Locates all records first, because
-        another thread may close an index array during the read."""
-        cdef Py_ssize_t begin
-        cdef int64_t *indices = <int64_t *>malloc((n + 1) * sizeof(int64_t))
-        if indices == NULL:
-            raise MemoryError
-        try:
-            stretches = [*locate_all(selection, positions, indices, n), (n, None, 0)]
-            for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
-                if self.fits:
-                    self.entered.add(part)
-                    self.run(self.paths.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
-        finally:
-            free(indices)
-        return 0
-
-
-cdef list locate_all(Selection selection, const int64_t *positions, int64_t *out, Py_ssize_t n):
-    """Writes the record numbers of n positions of a selection to `out`; without `positions`, of positions 0 to n - 1.
-    Returns a list of `(k, segment, store)`: from out[k] on, the records belong to that store."""
-    cdef Leaf leaf
-    cdef Py_ssize_t i, count
-    cdef list stretches = []
-    cdef void *segment = NULL
-    cdef int store = -1
-    if selection.parts is None and selection.segment is not None:
-        for i in range(0, n, PASS):
-            count = min(PASS, n - i)
-            if positions != NULL:
-                memcpy(out + i, positions + i, count * sizeof(int64_t))
-            else:
-                rs_positions_steps(out + i, <uint64_t>count, i, 1)
-            selection.pass_through(0, out + i, count)
-            if i % STRETCH_RECORDS == 0:
-                PyErr_CheckSignals()
-        return [(0, selection.segment, selection.store)]
-    for i in range(n):
-        selection.locate(i if positions == NULL else positions[i], &leaf)
-        out[i] = leaf.index
-        if leaf.segment != segment or leaf.store != store:
-            segment, store = leaf.segment, leaf.store
-            stretches.append((i, <Segment>segment, store))
-        if i % STRETCH_RECORDS == 0:
-            PyErr_CheckSignals()
-    return stretches
-
 
 def read_column(Records records not None, indices=None, bint nulls=False):
     """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass. `indices` None
@@ -394,7 +432,8 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     check(rs_column_read_open(&self.core, <uint64_t>n, nulls, &err), &err)
     self.entered = Entered()
     try:
-        self.run_selection(records.selection, chosen)
+        records.selection.require_open()
+        self.run_selection(records.selection, NULL if chosen is None else chosen.at, 0, n)
     finally:
         self.entered.leave()
     if records.of_shards:

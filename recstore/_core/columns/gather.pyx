@@ -190,54 +190,11 @@ cdef class GatherSpec:
 
 # ---- The fields of a tree, and the state of a read ----
 
-cdef class GatherTree:
-    """The compiled paths of all fields for one tree."""
-
-    cdef rs_tree_paths core
-    cdef const rs_compiled_path **of_field
-    cdef uint32_t *order
-    cdef list compiled
-
-    def __cinit__(self, list compiled):
-        cdef uint32_t i, n = <uint32_t>len(compiled)
-        self.compiled = compiled
-        self.of_field = <const rs_compiled_path **>calloc(n + 1, sizeof(rs_compiled_path *))
-        self.order = <uint32_t *>calloc(n + 1, sizeof(uint32_t))
-        if self.of_field == NULL or self.order == NULL:
-            raise MemoryError
-        for i in range(n):
-            self.of_field[i] = &(<CompiledPath>compiled[i]).core
-        rs_tree_paths_set(&self.core, self.of_field, self.order, n)
-
-    def __dealloc__(self):
-        free(self.of_field)
-        free(self.order)
-
-
-cdef class GatherSource:
-    """A store of an entered segment, with the paths of each of its blocks. For one read at a time."""
-
-    cdef rs_source core
-    cdef Segment segment
-    cdef int store
-    cdef dict trees          # like Gather.trees, for a shard of a set: Gather must not keep a shard mapped
-
-    def __cinit__(self, Segment segment, int store):
-        self.segment, self.store, self.trees = segment, store, {}
-        self.core.store = segment.numbered(store)
-        self.core.of_block = <const rs_tree_paths **>calloc(self.core.store.n_blocks + 1, sizeof(rs_tree_paths *))
-        if self.core.of_block == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self.core.of_block)
-
-
 cdef class GatherState:
     """The memory of one read, which later reads reuse."""
 
     cdef rs_gather core
-    cdef dict sources        # (id of segment, store) -> GatherSource
+    cdef dict sources        # (id of segment, store) -> Source
     cdef int64_t *positions  # the checked positions of the batch
     cdef int64_t *indices    # for views: the record number in its store for each position
     cdef Py_ssize_t room
@@ -316,7 +273,7 @@ cdef class Gather:
     cdef list paths                  # the Path from the stored record for each spec, or None
     cdef list compiled               # the CompiledPaths of each spec
     cdef list defaults               # the dumped defaults, which the specs point into
-    cdef dict trees                  # (id of segment, store, tree) -> GatherTree
+    cdef dict trees                  # (id of segment, store, tree) -> TreePaths
     cdef list pool                   # GatherStates that no read uses
     cdef object numbers
     cdef bint of_shards              # some records are of sets of shards
@@ -444,20 +401,22 @@ cdef class Gather:
     cdef int measure_scattered(self, GatherState state, Selection selection, Py_ssize_t n) except -1:
         """Measures records of any view. Locates all of them first, because another thread may close an index array
         during the read."""
-        stretches = [*locate_all(selection, state.positions, state.indices, n), (n, None, 0)]
-        for (_, part, number), (end, _, _) in zip(stretches, stretches[1:]):
+        if n:
+            memcpy(state.indices, state.positions, n * sizeof(int64_t))
+        for _, end, part, number in locate_all(selection, state.indices, n):
             state.entered.add(part)
             self.run(state, self.source(state, part, number), state.indices, 0, 1, end)
         return 0
 
-    cdef GatherSource source(self, GatherState state, Segment segment, int store):
+    cdef Source source(self, GatherState state, Segment segment, int store):
         key = id(segment), store
         source = state.sources.get(key)
         if source is None:
-            source = state.sources[key] = GatherSource(segment, store)
-        return <GatherSource>source
+            trees = {} if self.of_shards else self.trees  # the Gather must not keep a shard mapped
+            source = state.sources[key] = Source(segment, store, self.compiled, trees)
+        return <Source>source
 
-    cdef int run(self, GatherState state, GatherSource source, const int64_t *indices, int64_t start, int64_t step,
+    cdef int run(self, GatherState state, Source source, const int64_t *indices, int64_t start, int64_t step,
                  uint64_t n) except -1:
         """Measures records state.core.done to n - 1 of the batch, all in one store: record k of the batch is record
         start + step * indices[k] of the store."""
@@ -475,7 +434,7 @@ cdef class Gather:
 
     # ---- Stops ----
 
-    cdef int settle(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
+    cdef int settle(self, GatherState state, Source source, rs_status status, rs_error *err) except -1:
         """Handles the stop of the core so that the core can go on, or raises the error for the value there."""
         cdef rs_gather_stop *stop = &state.core.stop
         if status != RS_OK:
@@ -484,7 +443,7 @@ cdef class Gather:
             return 0
         if stop.why == RS_GATHER_BLOCK:
             try:
-                return self.compile_block(source, stop.block)
+                return source.compile_block(stop.block)
             except errors.Error as e:
                 raise in_record(e, source.segment, source.store, stop.index) from None
         if stop.why == RS_GATHER_UNSURE:
@@ -495,7 +454,7 @@ cdef class Gather:
                 return 0
         raise self.error_at_stop(state)
 
-    cdef int fail(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
+    cdef int fail(self, GatherState state, Source source, rs_status status, rs_error *err) except -1:
         """Raises the error of a status, with field and record named."""
         try:
             check(status, err)
@@ -505,27 +464,7 @@ cdef class Gather:
             named = type(e)(f"{self.name_of(state)}: {e.args[0] if e.args else ''}")
             raise named if source is None else errors.of_file(named, source.segment.file()) from None
 
-    cdef int compile_block(self, GatherSource source, uint64_t block) except -1:
-        """Loads a block and compiles the paths for its tree."""
-        cdef CompiledPath path
-        cdef rs_store *store = source.segment.numbered(source.store)
-        source.segment.load_block(store, block)
-        cdef uint32_t tree = store.blocks[block].tree
-        key = id(source.segment), source.store, tree
-        trees = source.trees if self.of_shards else self.trees
-        known = trees.get(key)
-        if known is None:
-            compiled = []
-            for paths in self.compiled:
-                path = CompiledPath(paths)
-                path.prepare(<Program>source.segment.program(&store.trees[tree]))
-                compiled.append(path)
-            # Another thread may have compiled the same tree by now, and its read points to the result.
-            known = trees.setdefault(key, GatherTree(compiled))
-        source.core.of_block[block] = &(<GatherTree>known).core
-        return 0
-
-    cdef int walk(self, GatherState state, GatherSource source) except -1:
+    cdef int walk(self, GatherState state, Source source) except -1:
         """Finds a field that only Python code can find."""
         cdef rs_gather_stop *stop = &state.core.stop
         cdef rs_cursor cursor
