@@ -4,8 +4,8 @@
 #include "base/rs_crc.h"
 
 /* Returns the end of the last section that stays in place. */
-static uint64_t end_of(const rs_directory *directory) {
-    uint64_t end = RS_FMT_HEADER_SIZE;
+static uint64_t end_of(const rs_header *header, const rs_directory *directory) {
+    uint64_t end = rs_header_size(header); /* sections may be within a long one */
     for (unsigned i = 1; i <= RS_FMT_SECTION_LAST; i++) {
         const rs_section *s = &directory->sections[i];
         if (s->off + s->size_bytes > end) end = s->off + s->size_bytes;
@@ -31,7 +31,7 @@ rs_status rs_extension_begin(rs_extension *self, rs_segment_writer *writer, rs_s
         RS_TRY(rs_buffer_append(&self->label, segment.ptr + label->off, (size_t)label->size_bytes, err));
     }
     self->writer = writer;
-    return rs_segment_writer_rewind(writer, end_of(&self->directory), err);
+    return rs_segment_writer_rewind(writer, end_of(&self->header, &self->directory), err);
 }
 
 static rs_status append(rs_extension *self, const void *bytes, size_t n, rs_section *section, rs_error *err) {
