@@ -18,7 +18,10 @@ bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t 
 
 bool rs_plan_has_few(const rs_alternative *a) {
     if (a->distinct == NULL) return a->constant && rs_slice_left(&a->first) <= a->raw_bytes / 64;
-    return a->distinct->n > 0 && a->distinct->n <= FEW && a->distinct->size_bytes <= a->raw_bytes / 64;
+    if (a->distinct->n == 0 || a->distinct->n > FEW || a->distinct->size_bytes > a->raw_bytes / 64) return false;
+    /* Ints of the same width need no table. */
+    return a->kind != RS_FMT_NODE_INT ||
+           rs_bit_width((uint64_t)a->max - (uint64_t)a->min) > rs_bit_width(a->distinct->n - 1);
 }
 
 static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {

@@ -81,3 +81,10 @@ def test_the_bytes_do_not_depend_on_threads(tmp_path):
             x.save(tmp_path / "x.recs")
             contents.add((tmp_path / "x.recs").read_bytes()[128:-400])
     assert len(contents) == 1
+
+
+@pytest.mark.parametrize(("step", "n_tables"), [(1, 0), (1000, 1)])
+def test_ints_have_a_table_only_if_it_makes_them_narrower(step, n_tables):
+    draw = random.Random(4)
+    with RecordList([{"id": i, "a": draw.randrange(4) * step} for i in range(2000)]) as x:
+        assert len(x.info().tables) == n_tables
