@@ -373,7 +373,7 @@ static void check_many_shapes(bool plain) {
         }
     }
     if (plain) {
-        CHECK_STR(inferred(), "map(concat(const, digits), dict)");
+        CHECK_STR(inferred(), "map(concat(const, digits), int1+0)");
         return;
     }
     make_head(&block.raw, 0x0F, 1), make_float(&block.raw, 0.5), make_int(&block.raw, 1);
