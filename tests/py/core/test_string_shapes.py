@@ -87,3 +87,16 @@ def test_a_few_strings_of_another_shape(name):
     records = [{"name": s, "i": i} for i, s in enumerate(strings)]
     with RecordList(records) as x:
         assert list(x) == records
+
+
+@pytest.mark.parametrize("middle", ["{:016x}", "{:016x}-{words}"])
+def test_strings_whose_last_part_does_not_fit(middle):
+    """A fixed body, or an appended one, is taken back once the last part has failed."""
+    chance = random.Random(3)
+    records = []
+    for i in range(3000):
+        text = middle.format(chance.getrandbits(64), words=" ".join(chance.choices(WORDS, k=5)))
+        records.append({"id": i, "a": f"task-{text}-{'0' * (i % 60 == 1)}{i}"})
+    with RecordList(records) as x:
+        assert "|: concat" in str(x.info())
+        assert x.to_list() == records
