@@ -8,7 +8,7 @@ import pytest
 
 import recstore
 
-N, REST = 2000, 4096
+N, REST = 2000, 2048
 
 
 def hexes(r, size):

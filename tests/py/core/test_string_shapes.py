@@ -100,3 +100,10 @@ def test_strings_whose_last_part_does_not_fit(middle):
     with RecordList(records) as x:
         assert "|: concat" in str(x.info())
         assert x.to_list() == records
+
+
+def test_rare_strings_whose_last_part_does_not_fit():
+    records = [f"img_{i * 7919 % 1000000:06d}{'.' if i % 500 else 'x.'}jpg" for i in range(5000)]
+    with RecordList(records) as x:
+        assert "exceptions 3 bytes" in str(x.info())
+        assert x.to_list() == records
