@@ -41,7 +41,7 @@ _AGENTS = (
 def sentences():
     """English sentences."""
     try:
-        lines = (line.partition("\t") for line in data._lines("commonvoice/sentences.tsv"))
+        lines = (line.partition("\t") for line in data._lines("commonvoice/sentences.tsv.xz"))
         return [text for language, _, text in lines if language == "en"]
     except data.Missing:
         sources = (path.read_text(errors="replace") for path in sorted(_library().glob("*.py")))
