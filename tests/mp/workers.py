@@ -91,7 +91,7 @@ def successful_writes(x):
     worked = [] if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY else ["descriptor"]
     for name, attempt in {
         "pwrite": lambda: os.pwrite(fd, b"x", 0),
-        "mmap": lambda: mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE),
+        "mmap": lambda: mmap.mmap(fd, 1, prot=mmap.PROT_READ | mmap.PROT_WRITE),
         "truncate": lambda: os.ftruncate(fd, 0),
         "reopened": lambda: _write_reopened(fd),
         "reopened mmap": lambda: _map_reopened(fd),
@@ -119,7 +119,7 @@ def _write_reopened(fd):
 def _map_reopened(fd):
     again = _reopen(fd)
     try:
-        mmap.mmap(again, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        mmap.mmap(again, 1, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     finally:
         os.close(again)
 
