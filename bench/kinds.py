@@ -1,11 +1,12 @@
 """A program: kinds of records made by rules, built and measured beside pickling, Parquet and Vortex.
 
-    .venv/bin/python bench/kinds.py [KIND ...] [--records 100000] [--rounds 3] [--sizes]
+    .venv/bin/python bench/kinds.py [KIND ...] [--records 100000] [--rounds 3] [--sizes] [--json OUT]
 
 For each kind: the time to build from a list, over the time of the leanest pickling and over the time of pyarrow's
 `Table.from_pylist` and `write_table(compression="zstd")`, as medians of the ratios of alternating rounds; the bytes of
-a record, over Vortex's. `--sizes` measures only bytes. Text is drawn from the sentences of Common Voice in
-RECSTORE_DATA (without them from lines of the standard library), code from the standard library.
+a record, over Vortex's. `--sizes` measures only bytes; `--json` also writes the rows, with the machine. Text is drawn
+from the sentences of Common Voice in RECSTORE_DATA (without them from lines of the standard library), code from the
+standard library.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import base64
 import functools
 import hashlib
 import io
+import json
 import keyword
 import pathlib
 import random
@@ -24,6 +26,7 @@ import uuid
 import builds
 import columns
 import data
+import output
 
 import recstore
 from recstore.cli.bench_rivals import Absent
@@ -274,7 +277,9 @@ def main():
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", action="store_true")
+    parser.add_argument("--json")
     args = parser.parse_args()
+    rows = []
     print("kind            bytes  of Vortex   ns a record  of pickling  of Parquet  MB/s of pickles")
     for kind in KINDS:
         if args.kinds and kind.__name__ not in args.kinds:
@@ -283,15 +288,21 @@ def main():
         records = [kind(draw, i) for i in range(args.records)]
         size = recstore.RecordList(records).nbytes
         try:
-            of_vortex = f"{size / columns.Vortex.build(records).nbytes:.3f}"
+            of_vortex = size / columns.Vortex.build(records).nbytes
         except Absent:
-            of_vortex = "-"
-        line = f"{kind.__name__:14} {size / len(records):6.1f}  {of_vortex:>9}"
+            of_vortex = None
+        row = {"kind": kind.__name__, "records": args.records, "bytes": size / len(records), "of_vortex": of_vortex}
+        line = f"{kind.__name__:14} {row['bytes']:6.1f}  {'-' if of_vortex is None else f'{of_vortex:.3f}':>9}"
         if not args.sizes:
             ns, of_pickling, of_parquet, rate = speed(records, args.rounds)
+            row |= {"ns": ns, "of_pickling": of_pickling, "of_parquet": of_parquet, "mb_per_second": rate}
             beside = "-" if of_parquet is None else f"{of_parquet:.2f}"
             line += f"   {ns:11,.0f}  {of_pickling:11.2f}  {beside:>10}  {rate:15.0f}"
+        rows.append(row)
         print(line, flush=True)
+    if args.json:
+        text = json.dumps({"machine": output.machine(), "rows": rows}, indent=1)
+        pathlib.Path(args.json).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 import json
 import random
+import struct
 
 import interpreters
 import pytest
+from golden import make
 from ref import reader, writer
 
 import recstore
@@ -44,6 +46,17 @@ def test_a_saved_index_leaves_a_long_header(front, tmp_path):
         assert x.index_by("id")[99] == records[99]
         assert x.to_list() == records
     assert reader.read_header((tmp_path / "y.recs").read_bytes()).header_size == 4096
+
+
+def test_a_saved_index_begins_after_a_long_header_with_all_sections(tmp_path):
+    data = writer.simple(writer.any_(), [], front=(2, 3, 4, 5, 6), features_required=reader.FEATURE_FRONT)
+    at = reader.read_header(data).directory_offset
+    heap = data[-40:-32] + struct.pack("<Q", 128) + data[-24:]
+    (tmp_path / "x.recs").write_bytes(make.resealed(bytearray(data[:at] + heap + data[at:-40])))
+    with recstore.open(tmp_path / "x.recs", verify="full") as x:
+        x.save(tmp_path / "y.recs", index_by=["id"])
+    with recstore.open(tmp_path / "y.recs", verify="full") as x:
+        assert x.to_list() == [] and x.index_by("id").get(1) is None
 
 
 def labels(n, limit):
