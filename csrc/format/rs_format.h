@@ -25,9 +25,11 @@ enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 #define RS_FMT_FEATURE_NARROW UINT64_C(4096)
 #define RS_FMT_FEATURE_LINE UINT64_C(8192)
 #define RS_FMT_FEATURE_ALPHABET UINT64_C(32768)
+#define RS_FMT_FEATURE_PAIRS UINT64_C(65536)
 #define RS_FMT_FEATURES_LATE (RS_FMT_FEATURE_FRONT | RS_FMT_FEATURE_ENDS | RS_FMT_FEATURE_NARROW)
 #define RS_FMT_FEATURES_MORE (RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ALONE | RS_FMT_FEATURES_LATE)
-#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURE_LINE | RS_FMT_FEATURE_ALPHABET)
+#define RS_FMT_FEATURES_TEXTS (RS_FMT_FEATURE_LINE | RS_FMT_FEATURE_ALPHABET | RS_FMT_FEATURE_PAIRS)
+#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURES_TEXTS)
 
 /* Header fields. */
 enum {
@@ -156,7 +158,7 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(DECIMAL,    14, "decimal",    NONE,  NONE,     64,  0, 0,    10, 10,  NONE, NONE,      PACKED)   \
     X(NUMBERS,    15, "numbers",    FIXED, IF_FIXED, 1,   0, 0,    16, 16,  NONE, NONE,      PACKED)   \
     X(DICT_CODED, 16, "dict-coded", NONE,  ALWAYS,   32,  0, 0,    4, 256,  NONE, YES,       TABLES)   \
-    X(SYMBOLS,    17, "symbols",    REST,  NONE,     0,   0, 0,    4, 4,    NONE, YES,       TABLES)   \
+    X(SYMBOLS,    17, "symbols",    REST,  NONE,     1,   0, 0,    4, 4,    NONE, YES,       TABLES)   \
     X(CONCAT,     18, "concat",     NONE,  NONE,     0,   0, 64,   0, 0,    LAST, NONE,      TEXT)     \
     X(DIGITS,     19, "digits",     NONE,  ALWAYS,   64,  0, 0,    8, 8,    NONE, YES,       TEXT)     \
     X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
@@ -191,7 +193,8 @@ enum {
     RS_FMT_CORRECTION_MAX = 32,
     RS_FMT_STRIDE_MAX = 16
 };
-/* Text nodes. */
+/* Text nodes. The param of symbols of UTF-16. */
+enum { RS_FMT_SYMBOLS_PAIRS = 1 };
 enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535, RS_FMT_ALPHABET_MAX = 65535 };
 /* The params of an alphabet node, and the shape of the text of a UUID. */
 enum { RS_FMT_ALPHABET_ALL = 0, RS_FMT_ALPHABET_BYTES = 1, RS_FMT_ALPHABET_PADDED = 2, RS_FMT_ALPHABET_UUID = 3 };

@@ -596,6 +596,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
         if (n->kind == RS_FMT_NODE_UNION && n->n_children == 1) features |= RS_FMT_FEATURE_ALONE;
         if (n->kind == RS_FMT_NODE_EXT && n->param == RS_FMT_EXT_LINE) features |= RS_FMT_FEATURE_LINE;
+        if (n->kind == RS_FMT_NODE_SYMBOLS && n->param == RS_FMT_SYMBOLS_PAIRS) features |= RS_FMT_FEATURE_PAIRS;
         features |= rs_node_kind_of(n->kind)->feature;
     }
     return features;

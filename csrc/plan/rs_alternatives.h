@@ -25,6 +25,9 @@ typedef struct rs_key_set {
     uint32_t *children; /* for each key, the number of the struct's child */
 } rs_key_set;
 
+/* Distinguishes the position id of strings with units of 4 bytes from that of 2 bytes, whose symbol tables they use. */
+#define RS_POSITION_PAIRS UINT64_C(0x7061697273)
+
 enum { RS_LARGE_VALUE = 1024 /* the least average bytes of large values, as any values */ };
 
 /* One kind of value at a position. It borrows the bytes of the values; its arrays are in the arena. */

@@ -351,7 +351,7 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
     }
     if (encoder != NULL) status = try_symbols(encoder, strings, n, &tried, err);
     if (encoder != NULL && status == RS_OK && coded_at(tried, total) + size < worth) {
-        status = keep_symbols(self, position_id, unit_bytes, &bytes, encoder, out, err);
+        status = keep_symbols(self, position_id, unit_bytes == 1 ? 1 : 2, &bytes, encoder, out, err);
         encoder = NULL;
         if (status == RS_OK) {
             (*out)->units = tried.units;
@@ -374,7 +374,7 @@ static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
 rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
                                   size_t n, unsigned unit_bytes, const rs_trained *trained, rs_symbol_table **out,
                                   rs_error *err) {
-    rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
+    rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes == 1 ? 1 : 2), *made = NULL;
     uint64_t total = 0;
     trial now = {0, 0};
     *out = NULL;

@@ -103,10 +103,10 @@ typedef struct rs_trained {
  * and the table is a large part of a small store. */
 bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units);
 
-/* Finds or makes a symbol table for strings. The position's table is reused while it codes nearly as well as when it
- * was made, except at the level SMALL; else a new one is tried: `trained`, or if that is NULL one that is trained now.
- * Sets *out to NULL when no table saves bytes; a table lives as long as `self`. RS_E_MEM, and the errors of
- * write_bytes. */
+/* Finds or makes a symbol table for strings. With unit_bytes 4 they are the UTF-16 of strings with such units. The
+ * position's table is reused while it codes nearly as well as when it was made, except at the level SMALL; else a new
+ * one is tried: `trained`, or if that is NULL one that is trained now. Sets *out to NULL when no table saves bytes; a
+ * table lives as long as `self`. RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
                                                const rs_trained *trained, rs_symbol_table **out, rs_error *err);

@@ -29,10 +29,11 @@ typedef struct rs_plan {
 /* The part of planning one alternative that depends on its values alone, not on the tables of earlier runs. Several
  * threads may thus prepare several runs. All memory belongs to the arena of the stats. */
 typedef struct rs_prepared {
-    const rs_template *template; /* str: its template, or NULL */
-    rs_plan *packed;             /* int, float, list of numbers: the packed node, or NULL */
-    uint64_t bits, n_fits;       /* of `packed`, else of the plain node: see rs_plan_numbers */
-    const rs_trained *trained;   /* str: a symbol table for all its strings, or NULL */
+    const rs_template *template;   /* str: its template, or NULL */
+    rs_plan *packed;               /* int, float, list of numbers: the packed node, or NULL */
+    uint64_t bits, n_fits;         /* of `packed`, else of the plain node: see rs_plan_numbers */
+    const rs_trained *trained;     /* str: a symbol table for all its strings, or NULL */
+    const rs_symbol_string *pairs; /* str with units of 4 bytes: all its strings in UTF-16, or NULL */
 } rs_prepared;
 
 /* Prepares the alternatives that rs_plan_list lists. rs_plan_choose prepares any other alternative that it needs.
@@ -45,7 +46,8 @@ uint32_t rs_plan_list(const rs_stats *stats, rs_alternative **out);
 /* Prepares one alternative unless it is prepared already, so that a->prepared is not NULL. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_error *err);
 
-/* Lists all strings of an alternative with units of 1 or 2 bytes at `out`. */
+/* Lists all strings of an alternative at `out`, for a symbol table: with units of 1 or 2 bytes as they are, with units
+ * of 4 bytes as a->prepared->pairs. */
 void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_string *out);
 /* Returns whether all values of an alternative are equal, and its node may be a constant of at most `most` bytes. */
 bool rs_plan_is_constant(const rs_stats *stats, const rs_alternative *a, size_t most);

@@ -193,7 +193,11 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
     rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
-    if (unit > 2 || a->n_offsets < a->n) return RS_OK;
+    if (a->n_offsets < a->n) return RS_OK;
+    if (unit > 2) {
+        RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
+        if (a->prepared->pairs == NULL) return RS_OK;
+    }
     /* An estimate for usual text. A symbol table is made and compared only if this node is chosen. */
     uint64_t coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
     if (coded < UINT64_MAX) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
@@ -202,8 +206,9 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
         out->bits = coded;
     }
     out->plan->of = a;
-    out->plan->position_id = a->position_id;
-    if (self->frugal || !allowed(self, RS_FMT_NODE_CONCAT) || !allowed(self, RS_FMT_NODE_CONST)) return RS_OK;
+    out->plan->position_id = unit > 2 ? a->position_id ^ RS_POSITION_PAIRS : a->position_id;
+    if (unit > 2 || self->frugal || !allowed(self, RS_FMT_NODE_CONCAT) || !allowed(self, RS_FMT_NODE_CONST))
+        return RS_OK;
     if ((a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     const rs_template *template = a->prepared->template;

@@ -1,5 +1,6 @@
 /* rs_plan_prepare.c: the part of planning that does not depend on dictionaries: templates of strings, packed nodes of
  * numbers. It is most of the work, and any thread can do it for any run. */
+#include "format/rs_utf16.h"
 #include "plan/rs_plan.h"
 
 #include <stdlib.h>
@@ -41,18 +42,42 @@ static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prep
 
 void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_string *out) {
     const unsigned unit = 1u << a->elements;
-    for (uint32_t i = 0; i < a->n_offsets; i++) {
+    if (unit == 4) memcpy(out, a->prepared->pairs, a->n_offsets * sizeof *out);
+    for (uint32_t i = 0; i < a->n_offsets && unit < 4; i++) {
         rs_slice units = rs_stats_units(stats, a->offsets[i], unit);
         out[i].units = units.ptr;
         out[i].n_units = rs_slice_left(&units) / unit;
     }
 }
 
+/* Puts all strings with units of 4 bytes into UTF-16, unless one has surrogates. */
+static rs_status find_pairs(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
+    uint64_t total = 0, n_units;
+    if (a->elements != 2 || a->n_offsets < a->n || !rs_choices_allow(stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        const rs_slice points = rs_stats_units(stats, a->offsets[i], 4);
+        if (!rs_utf16_length(points.ptr, rs_slice_left(&points) / 4, &n_units)) return RS_OK;
+        total += n_units;
+    }
+    rs_symbol_string *strings = (rs_symbol_string *)rs_arena_take(&stats->arena, a->n_offsets * sizeof *strings);
+    uint8_t *to = (uint8_t *)rs_arena_take(&stats->arena, (size_t)total * 2 + 2);
+    if (strings == NULL || to == NULL) return rs_no_memory(err);
+    for (uint32_t i = 0; i < a->n_offsets; i++) {
+        const rs_slice points = rs_stats_units(stats, a->offsets[i], 4);
+        strings[i].units = to;
+        to = rs_utf16_encode_unchecked(points.ptr, rs_slice_left(&points) / 4, to);
+        strings[i].n_units = (uint64_t)(to - strings[i].units) / 2;
+    }
+    out->pairs = strings;
+    return RS_OK;
+}
+
 /* Returns whether a symbol table for the strings is probably wanted and not there: in the first run, for text without a
  * template that is too much to share a table, with few repeated bytes. */
 static bool wants_symbols(const rs_stats *stats, const rs_alternative *a, const rs_prepared *prepared) {
     const unsigned unit = 1u << a->elements;
-    if (stats->hints != NULL || prepared->template != NULL || unit > 2 || a->n_offsets < a->n) return false;
+    if (stats->hints != NULL || prepared->template != NULL || a->n_offsets < a->n) return false;
+    if (unit == 4 && prepared->pairs == NULL) return false;
     if (a->total <= RS_PLAN_LITTLE_TEXT || !rs_choices_allow(stats->choices, RS_FMT_NODE_SYMBOLS)) return false;
     if (a->distinct != NULL && a->distinct->size_bytes < a->raw_bytes - a->raw_bytes / 4) return false;
     return rs_text_bits(a->total, 0, a->n, unit) < 8 * (a->total * unit + a->counts_bytes);
@@ -89,9 +114,11 @@ rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_err
     out = (rs_prepared *)rs_arena_take(&stats->arena, sizeof *out);
     if (out == NULL) return rs_no_memory(err);
     out->n_fits = a->n;
+    a->prepared = out;
     switch (a->kind) {
     case RS_FMT_NODE_STR:
         RS_TRY(find_template(stats, a, out, err));
+        RS_TRY(find_pairs(stats, a, out, err));
         RS_TRY(train_symbols(stats, a, out, err));
         break;
     case RS_FMT_NODE_INT:
@@ -110,7 +137,6 @@ rs_status rs_plan_prepare_alternative(rs_stats *stats, rs_alternative *a, rs_err
         break;
     default: break;
     }
-    a->prepared = out;
     return RS_OK;
 }
 

@@ -43,7 +43,7 @@ typedef struct search {
 
 uint64_t rs_text_bits(uint64_t units, uint64_t digits, uint64_t n, unsigned unit_bytes) {
     uint64_t bytes = units * unit_bytes, plain = 8 * (bytes + n);
-    uint64_t coded = 8 * (bytes * (unit_bytes == 1 ? 45 : 34) / 100 + digits / 5 + n + SYMBOLS_BYTES);
+    uint64_t coded = 8 * (bytes * (unit_bytes == 1 ? 45 : 68 / unit_bytes) / 100 + digits / 5 + n + SYMBOLS_BYTES);
     return bytes >= SYMBOLS_BYTES && coded < plain ? coded : plain;
 }
 

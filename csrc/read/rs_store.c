@@ -189,6 +189,9 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
             return bad_link(node, at, "it names a table of the wrong kind", err);
         }
         if (symbols) {
+            if (node->param == RS_FMT_SYMBOLS_PAIRS && table->symbols.unit_bytes != 2) {
+                return bad_link(node, at, "its table has units of 1 byte", err);
+            }
             node->symbols = &table->symbols;
             return RS_OK;
         }

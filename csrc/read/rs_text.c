@@ -1,6 +1,8 @@
 /* rs_text.c: assembles texts. */
 #include "read/rs_text.h"
 
+#include "format/rs_utf16.h"
+
 #include <stdlib.h>
 
 void rs_text_clear(rs_text *self) {
@@ -81,6 +83,23 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
         return rs_decode_bad_value(err, "symbols changed while they were read");
     }
     join(self, produced / table->unit_bytes, table->unit_bytes);
+    return RS_OK;
+}
+
+/* Appends codes of UTF-16. Its units are first put so far behind the code points that writing never overtakes reading:
+ * `room` is at least the number of the units. */
+static rs_status put_pairs(rs_text *self, const rs_symbols *table, rs_slice codes, rs_error *err) {
+    uint64_t room = rs_slice_left(&codes) * RS_SYMBOLS_COPY / 2, produced, n;
+    RS_TRY(widen(self, 4, err));
+    if (room > 8 * RS_TEXT_INLINE) RS_TRY(rs_symbols_length(table, codes, &room, err));
+    RS_TRY(reserve(self, 4 * room + RS_SYMBOLS_SLACK, err));
+    uint8_t *to = self->units + 4 * self->n_units, *units = to + 2 * room;
+    RS_TRY(rs_symbols_decode_units(table, 2, codes, units, 2 * room + RS_SYMBOLS_SLACK, &produced, err));
+    /* Codes that have changed since they were measured may give more units. */
+    if (produced > 2 * room) return rs_decode_bad_value(err, "symbols changed while they were read");
+    RS_TRY(rs_utf16_count(units, produced / 2, &n, err));
+    rs_utf16_decode_unchecked(units, n, to);
+    self->n_units += n;
     return RS_OK;
 }
 
@@ -176,6 +195,7 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
     case RS_FMT_NODE_SYMBOLS:
         RS_TRY(rs_decode_counted(cursor, node, &n, &p, err));
         codes = rs_slice_of(p, (size_t)n);
+        if (node->param == RS_FMT_SYMBOLS_PAIRS) return put_pairs(self, node->symbols, codes, err);
         return put_codes(self, node->symbols, codes, err);
     case RS_FMT_NODE_CONCAT: return put_parts(self, cursor, node, body, err);
     case RS_FMT_NODE_DIGITS:

@@ -150,7 +150,8 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     uint64_t n, produced;
     uint32_t bad = 0;
     RS_TRY(rs_decode_counted(cursor, place->node, &n, &codes, err));
-    if (n > RS_TEXT_INLINE) { /* the upper bound of a long string would waste memory */
+    /* The upper bound of a long string would waste memory. */
+    if (n > RS_TEXT_INLINE || place->node->param == RS_FMT_SYMBOLS_PAIRS) {
         *cursor = before;
         return take_text(out, cursor, place, taken, err);
     }

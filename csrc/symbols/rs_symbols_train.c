@@ -360,8 +360,8 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     return rs_matcher_init(&self->matcher, self->unit_bytes, 0, err);
 }
 
-static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, rs_buffer *out, uint64_t *coded_bytes,
-                       rs_error *err) {
+static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, unsigned plain_bytes, rs_buffer *out,
+                       uint64_t *coded_bytes, rs_error *err) {
     size_t before = out->size_bytes;
     uint32_t n_short = 0;
     uint64_t coded = 0;
@@ -379,7 +379,7 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     RS_TRY(write_table(self, n_short, out, err));
     if (self->n_sampled != 0) coded = (uint64_t)((double)coded * ((double)self->n_all / (double)self->n_sampled));
     if (coded_bytes != NULL) *coded_bytes = coded;
-    if (coded + (out->size_bytes - before) >= self->n_all * self->unit_bytes) {
+    if (coded + (out->size_bytes - before) >= self->n_all * plain_bytes) {
         out->size_bytes = before;
         return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a symbol table would not make these strings smaller");
     }
@@ -389,12 +389,12 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
 rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, bool small,
                            rs_buffer *table_out, uint64_t *coded_bytes, rs_error *err) {
     size_t before = table_out->size_bytes;
-    RS_ASSERT(unit_bytes == 1 || unit_bytes == 2);
+    RS_ASSERT(unit_bytes == 1 || unit_bytes == 2 || unit_bytes == 4);
     trainer self = {0};
-    self.unit_bytes = unit_bytes;
-    self.max_units = rs_symbols_max_units(unit_bytes);
+    self.unit_bytes = unit_bytes == 1 ? 1 : 2;
+    self.max_units = rs_symbols_max_units(self.unit_bytes);
     self.sample_part = small ? SAMPLE_PART_SMALL : SAMPLE_PART;
-    rs_status status = train(&self, strings, n, table_out, coded_bytes, err);
+    rs_status status = train(&self, strings, n, unit_bytes, table_out, coded_bytes, err);
     if (status != RS_OK) table_out->size_bytes = before;
     trainer_clear(&self);
     return status;

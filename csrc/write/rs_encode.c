@@ -3,6 +3,7 @@
 #include "write/rs_encode.h"
 
 #include "format/rs_packed_ints.h"
+#include "format/rs_utf16.h"
 
 typedef struct encoder {
     rs_scan *scan;
@@ -92,6 +93,18 @@ static bool find_number(const rs_node *child, rs_slice in, uint64_t *number) {
     return true;
 }
 
+static bool symbols_fit(const rs_node *node, rs_slice in) {
+    const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
+    const uint8_t tag = *in.ptr++;
+    if (table == NULL || table->encoder == NULL) return false;
+    if (node->param != RS_FMT_SYMBOLS_PAIRS) {
+        return tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
+    }
+    if (tag != RS_FMT_TAG_STR4) return false;
+    uint64_t n = rs_scan_varint_unchecked(&in);
+    return rs_utf16_length(in.ptr, n, &n);
+}
+
 /* Returns whether a list node accepts the n elements. Several children of a union may take lists of numbers, so each
  * number must fit. Other elements are not checked. */
 static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
@@ -160,11 +173,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     case RS_FMT_NODE_DECIMAL: return tag == RS_FMT_TAG_FLOAT && rs_encode_decimal(node, rs_load_f64(in.ptr + 1), &n);
     case RS_FMT_NODE_NUMBERS: return rs_encode_numbers_fit(node, in);
     case RS_FMT_NODE_DICT_CODED: return find_entry(node, whole_of(in), &n);
-    case RS_FMT_NODE_SYMBOLS: {
-        const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
-        return table != NULL && table->encoder != NULL &&
-               tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
-    }
+    case RS_FMT_NODE_SYMBOLS: return symbols_fit(node, in);
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_ALPHABET:
     case RS_FMT_NODE_CONCAT: return rs_encode_parts(node, in, NULL, 0, NULL) == RS_OK;
@@ -360,8 +369,8 @@ static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     if (!accepts(self, node, *in)) return misfit(self);
     in->ptr++;
     uint64_t n = rs_scan_varint_unchecked(in);
-    RS_TRY(rs_encode_symbols(table, in->ptr, n, (node->flags & RS_FMT_FLAG_REST) != 0, self->out, self->err));
-    in->ptr += n * table->unit_bytes;
+    RS_TRY(rs_encode_symbols(node, in->ptr, n, self->out, self->err));
+    in->ptr += n * (node->param == RS_FMT_SYMBOLS_PAIRS ? 4 : table->unit_bytes);
     return RS_OK;
 }
 

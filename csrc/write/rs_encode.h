@@ -56,9 +56,10 @@ RS_NODISCARD rs_status rs_encode_placed_record(const rs_tree *tree, rs_slice raw
  * end of `out`. */
 RS_NODISCARD rs_status rs_encode_parts(const rs_node *node, rs_slice value, rs_buffer *out, size_t at, rs_error *err);
 
-/* Appends a text as symbols of a table: the number of bytes of its codes, unless `rest`, and the codes. RS_E_MEM. */
-RS_NODISCARD rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, uint64_t n, bool rest,
-                                         rs_buffer *out, rs_error *err);
+/* Appends a text of n units that fits a symbols node: the number of bytes of its codes, unless the node has REST, and
+ * the codes. The units have 4 bytes for RS_FMT_SYMBOLS_PAIRS, else those of the table. RS_E_MEM. */
+RS_NODISCARD rs_status rs_encode_symbols(const rs_node *node, const uint8_t *units, uint64_t n, rs_buffer *out,
+                                         rs_error *err);
 
 /* Returns whether a value, from its tag on, is a list or tuple of numbers that fits a numbers node. */
 bool rs_encode_numbers_fit(const rs_node *node, rs_slice value);

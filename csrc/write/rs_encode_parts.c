@@ -3,6 +3,7 @@
 #include "write/rs_encode.h"
 
 #include "format/rs_alphabet.h"
+#include "format/rs_utf16.h"
 #include "plan/rs_string_template.h"
 
 static rs_status misfit(rs_error *err) {
@@ -82,13 +83,28 @@ static bool is_wide(const cut_text *text, rs_slice part) {
     return text->unit_bytes == 2 && size > 0 && memchr(part.ptr, RS_CUT_WIDE, size) != NULL;
 }
 
-rs_status rs_encode_symbols(const rs_symbol_table *table, const uint8_t *units, uint64_t n, bool rest, rs_buffer *out,
-                            rs_error *err) {
+/* Appends the codes of n units of 4 bytes, some at a time. */
+static rs_status put_pairs(const rs_symbols_encoder *encoder, const uint8_t *points, uint64_t n, rs_buffer *out,
+                           rs_error *err) {
+    enum { SOME = 512 };
+    uint8_t units[4 * SOME];
+    for (uint64_t some; n > 0; points += 4 * some, n -= some) {
+        some = n < SOME ? n : SOME;
+        const uint8_t *end = rs_utf16_encode_unchecked(points, some, units);
+        RS_TRY(rs_symbols_encode(encoder, units, (uint64_t)(end - units) / 2, out, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_encode_symbols(const rs_node *node, const uint8_t *units, uint64_t n, rs_buffer *out, rs_error *err) {
+    const rs_symbols_encoder *encoder = ((const rs_symbol_table *)node->slot)->encoder;
+    const bool rest = (node->flags & RS_FMT_FLAG_REST) != 0;
     size_t at = out->size_bytes;
     uint8_t length[10];
     /* Most strings have fewer than 128 bytes of codes, so one byte is reserved for the length. */
     if (!rest) RS_TRY(rs_buffer_append_zeros(out, 1, err));
-    RS_TRY(rs_symbols_encode(table->encoder, units, n, out, err));
+    if (node->param == RS_FMT_SYMBOLS_PAIRS) RS_TRY(put_pairs(encoder, units, n, out, err));
+    else RS_TRY(rs_symbols_encode(encoder, units, n, out, err));
     if (rest) return RS_OK;
     size_t size = out->size_bytes - at - 1;
     unsigned used = rs_put_varint(length, size);
@@ -108,7 +124,7 @@ static rs_status put_text(const rs_node *child, const cut_text *text, rs_slice p
     const uint8_t *units = text->units + (size_t)(part.ptr - text->narrow.ptr) * text->unit_bytes;
     if (child->kind == RS_FMT_NODE_SYMBOLS) {
         if (table == NULL || table->encoder == NULL || table->unit_bytes != text->unit_bytes) return misfit(err);
-        return out == NULL ? RS_OK : rs_encode_symbols(table, units, n, rest, out, err);
+        return out == NULL ? RS_OK : rs_encode_symbols(child, units, n, out, err);
     }
     if (child->param != text->unit_bytes) return misfit(err);
     if (out == NULL) return RS_OK;

@@ -36,10 +36,12 @@ static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes
 
 /* Writes the strings of a plan to `out` and returns the end of what it wrote. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
-    const uint32_t n = d->without == NULL ? d->of->n_offsets : (uint32_t)d->n;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t number = d->without == NULL ? i : d->without->misfits[i];
-        rs_slice units = rs_stats_units(self->stats, d->of->offsets[number], unit_of(d));
+    if (d->without == NULL) {
+        rs_plan_strings(self->stats, d->of, out);
+        return out + d->of->n_offsets;
+    }
+    for (uint32_t i = 0; i < d->n; i++) {
+        rs_slice units = rs_stats_units(self->stats, d->of->offsets[d->without->misfits[i]], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
         out++;
@@ -50,7 +52,7 @@ static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_sy
 /* Makes the plan a symbols node of the table, or a str node if `table` is NULL. */
 static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table) {
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
-    d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
+    d->param = table == NULL ? (uint8_t)unit_of(d) : unit_of(d) == 4 ? RS_FMT_SYMBOLS_PAIRS : 0;
     if (table == NULL) return RS_OK;
     uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, 4);
     if (aux == NULL) return rs_no_memory(self->err);
@@ -85,7 +87,8 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
     if (d->n < d->of->n) return false; /* some of the strings belong to another node */
     /* Strings of fewer than 4 units on average gain nothing, and there may be very many of them. */
-    return unit_of(d) == unit && d->of->total <= RS_PLAN_LITTLE_TEXT && d->of->total / 4 >= d->of->n_offsets;
+    return (unit_of(d) == unit || (unit == 2 && unit_of(d) == 4)) && d->of->total <= RS_PLAN_LITTLE_TEXT &&
+           d->of->total / 4 >= d->of->n_offsets;
 }
 
 /* Writes the plans with little text to out[n], out[n + 1] and so on; if `out` is NULL, only counts them. Returns n plus

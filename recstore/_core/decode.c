@@ -110,8 +110,10 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
         return long_text_value(self, node, NULL, 0);
     }
     TRY(rs_symbols_decode(node->symbols, rs_slice_of(codes, (size_t)n), units, sizeof units, &size, &self->err));
-    n = size >> (unit_bytes - 1);
+    n = size >>= unit_bytes - 1;
+    if (node->param == RS_FMT_SYMBOLS_PAIRS) TRY(rs_utf16_count(units, size, &n, &self->err));
     TRY(rs_decode_spend_bytes(&self->cursor, n, &self->err));
+    if (n != size) return pairs_str(units, n);
     return unit_bytes == 1 ? assembled_str(node, units, n) : wide_str(units, n, unit_bytes);
 }
 

@@ -3,6 +3,8 @@
 
 #include "decode.h"
 
+#include "format/rs_utf16.h"
+
 #define COLD __attribute__((noinline, cold))
 /* For functions with large stack frames, to keep these out of the frames of recursive functions. */
 #define APART __attribute__((noinline))
@@ -153,4 +155,11 @@ static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes)
         return NULL;
     }
     return RS_LIKELY(widest >= (unit_bytes == 2 ? 0x100u : 0x10000u)) ? s : str_again(s, data, n, unit_bytes);
+}
+
+/* Makes a str of n code points of UTF-16, at least one of a pair, that rs_utf16_count has checked. */
+static PyObject *pairs_str(const uint8_t *units, uint64_t n) {
+    PyObject *s = PyUnicode_New((Py_ssize_t)n, 0x10FFFF);
+    if (RS_LIKELY(s != NULL)) rs_utf16_decode_unchecked(units, n, (uint8_t *)((PyCompactUnicodeObject *)s + 1));
+    return s;
 }

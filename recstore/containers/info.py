@@ -420,7 +420,7 @@ _DETAILS: dict[str, Callable[[int, bytes, int], Iterable[str]]] = {
     "decimal": _decimal,
     "numbers": _numbers,
     "dict-coded": _dict,
-    "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
+    "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}", *(["UTF-16"] if param else [])],
     "digits": _digits,
     "hex": lambda param, aux, count: [f"{count} digits"],
     "alphabet": _alphabet,

@@ -1,5 +1,6 @@
 /* test_text.c: strings made of parts: literal bytes, changing widths, symbols, entries, limits, damage. */
 #include "rs_hand.h"
+#include "format/rs_utf16.h"
 #include "read/rs_path.h"
 #include "read/rs_text.h"
 
@@ -273,6 +274,63 @@ TEST(test_symbols) {
     CHECK_CODE(take(&store.trees[1], "\1\x00\xF6\x01\x00\2\2\0\1x\2\1\xAC\x20", 14, 99, &text, &left), RS_OK, &err);
     CHECK(is_text(&text, joined, 14) && text.unit_bytes == 4);
     rs_text_clear(&text);
+    rs_store_close(&store), hand_clear(&h);
+}
+
+/* UTF-16 with a pair at each place, and with each half of it alone. */
+TEST(test_utf16) {
+    for (uint32_t n = 1; n < 20; n++) {
+        for (uint32_t at = 0; at < n; at++) {
+            uint8_t *points = (uint8_t *)malloc(4 * (size_t)n), *units = (uint8_t *)malloc(2 * (size_t)n + 4);
+            uint8_t *back = (uint8_t *)malloc(4 * (size_t)n);
+            uint64_t length, got;
+            if (points == NULL || units == NULL || back == NULL) abort();
+            for (uint32_t i = 0; i < n; i++) rs_store_u32(points + 4 * i, i == at ? 0x1F600 : 0xE000 + i);
+            CHECK(rs_utf16_length(points, n, &length));
+            CHECK_U64(length, n + 1);
+            CHECK_U64((uint64_t)(rs_utf16_encode_unchecked(points, n, units) - units), 2 * length);
+            CHECK_OK(rs_utf16_count(units, length, &got, &err), &err);
+            CHECK_U64(got, n);
+            rs_utf16_decode_unchecked(units, n, back);
+            CHECK(memcmp(back, points, 4 * (size_t)n) == 0);
+            for (uint32_t half = 0; half < 2; half++) {
+                rs_store_u32(points + 4 * at, half == 0 ? 0xD83D : 0xDE00);
+                CHECK(!rs_utf16_length(points, n, &length));
+                (void)rs_utf16_encode_unchecked(points, n, units);
+                CHECK_CODE(rs_utf16_count(units, n, &got, &err), RS_E_FMT_VALUE, &err);
+            }
+            free(points), free(units), free(back);
+        }
+    }
+}
+
+/* Texts of UTF-16 of all sizes, in which pairs begin in one symbol and end in the next. */
+TEST(test_pairs) {
+    static const uint8_t table[8 + 6 + 6 + 16] = {2, 0,    255, 0, 2,   0, 0,    0,    2, 0,
+                                                  0, 0x21, 0,   0, 'a', 0, 0x3D, 0xD8, 0, 0xDE};
+    static const make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 1), {SYMBOLS, 1, 2, 0, 0, 0, 4, 0}};
+    const uint32_t zero = 0;
+    hand h = {0};
+    rs_store store;
+    (void)hand_tree(&h, nodes, 3, &zero, 4), hand_symbols(&h, table, sizeof table), hand_finish(&h, 0);
+    const rs_tree *tree = open_tree(&store, &h);
+    for (uint32_t n = 1; n <= 9000; n = n * 2 + 1) {
+        rs_buffer bytes = {0};
+        rs_text text;
+        uint64_t left;
+        make_varint(&bytes, 1), make_bytes(&bytes, "z", 1);
+        for (uint32_t i = 0; i < n; i++) make_bytes(&bytes, "\0\1", 2);
+        rs_text_begin(&text);
+        CHECK_CODE(take(tree, bytes.data, bytes.size_bytes, 2 * n, &text, &left), RS_E_FMT_LIMIT, &err);
+        if (CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 2 * n + 1, &text, &left), &err)) {
+            bool same = CHECK_U64(text.n_units, 2 * n + 1) && CHECK_U64(text.unit_bytes, 4);
+            for (uint64_t i = 1; same && i < text.n_units; i++)
+                same = CHECK_U64(rs_load_u32(text.units + 4 * i), i % 2 == 1 ? 'a' : 0x1F600);
+        }
+        CHECK_CODE(take(tree, bytes.data, bytes.size_bytes - 1, 2 * n + 1, &text, &left), RS_E_FMT_VALUE, &err);
+        rs_text_clear(&text);
+        rs_buffer_clear(&bytes);
+    }
     rs_store_close(&store), hand_clear(&h);
 }
 

@@ -21,8 +21,8 @@ static void put_values(rs_slice *in, hand_values *values, unsigned n_max) {
     }
 }
 
-/* Adds a symbol table: escapes, and symbols of a short pool. */
-static void put_symbols(rs_slice *in, hand *h) {
+/* Adds a symbol table: escapes, and symbols of a short pool. Returns the bytes of a unit. */
+static unsigned put_symbols(rs_slice *in, hand *h) {
     uint8_t bytes[8 + 3 * 8 + 16 + 16] = {0};
     const unsigned unit = 1 + (fuzz_take(in) & 1), n_short = fuzz_take(in) % 9,
                    n = n_short + fuzz_take(in) % (9 - n_short);
@@ -35,6 +35,7 @@ static void put_symbols(rs_slice *in, hand *h) {
     }
     for (unsigned i = 0; i < 16; i++) bytes[8 + 3 * n + i] = (uint8_t)('a' + fuzz_take(in) % 26);
     hand_symbols(h, bytes, 8 + 3 * (size_t)n + 16 + 16);
+    return unit;
 }
 
 static void put_number(rs_buffer *out, uint64_t value, unsigned n) {
@@ -120,13 +121,13 @@ static void put_table(rs_slice *in, hand *h, tree_tables *tables) {
 
 /* Makes the segment of an input. */
 static void make_segment(rs_slice *in, hand *h) {
-    tree_tables tables = {0, {0}, false, false};
+    tree_tables tables = {0, {0}, 0, false};
     const unsigned choice = fuzz_take(in);
     rs_buffer tree = {0};
     memset(h, 0, sizeof *h);
     h->max_values = FUZZ_VALUES, h->max_bytes = FUZZ_BYTES;
     while (tables.n_values < choice % (MAX_TABLES + 1)) put_table(in, h, &tables);
-    if ((choice & 8) != 0) put_symbols(in, h), tables.symbols = true;
+    if ((choice & 8) != 0) tables.symbols = put_symbols(in, h);
     tables.placed = (choice & 16) != 0;
     fuzz_make_tree(in, &tables, &tree);
     uint32_t number = put_tree(h, &tree);

@@ -191,7 +191,10 @@ static void fill(maker *m, made_node *node) {
     }
     case RS_FMT_NODE_NUMBERS: fill_numbers(m, node); break;
     case RS_FMT_NODE_DICT_CODED: fill_coded(m, node); break;
-    case RS_FMT_NODE_SYMBOLS: put_number(m, m->tables->n_values, 4); break;
+    case RS_FMT_NODE_SYMBOLS:
+        node->param = m->tables->symbols == 2 ? fuzz_take(m->in) & 1 : 0;
+        put_number(m, m->tables->n_values, 4);
+        break;
     case RS_FMT_NODE_CONCAT: add_children(m, node, fuzz_take(m->in) % (CHILDREN + 2), IN_CONCAT | fixed); break;
     case RS_FMT_NODE_DIGITS:
         node->param = (node->where & IN_RISING) != 0 ? 0 : take_width(m, 64);
@@ -218,7 +221,7 @@ static void fill(maker *m, made_node *node) {
 static bool may_be(const maker *m, const made_node *node, uint8_t kind) {
     const unsigned where = node->where;
     if (kind == RS_FMT_NODE_DICT_CODED && m->tables->n_values == 0) return false;
-    if (kind == RS_FMT_NODE_SYMBOLS && !m->tables->symbols) return false;
+    if (kind == RS_FMT_NODE_SYMBOLS && m->tables->symbols == 0) return false;
     if ((where & IN_RISING) != 0) return kind == RS_FMT_NODE_INT || kind == RS_FMT_NODE_DIGITS;
     if ((where & IN_CONCAT) != 0) {
         if (kind == RS_FMT_NODE_SAME) return node->number > 0;
@@ -288,7 +291,7 @@ void fuzz_make_tree(rs_slice *in, const tree_tables *tables, rs_buffer *out) {
 }
 
 void fuzz_replace_tree(uint8_t *tree, uint64_t size, uint64_t *random) {
-    const tree_tables none = {0, {0}, false, false};
+    const tree_tables none = {0, {0}, 0, false};
     uint8_t choices[128];
     rs_buffer made = {0};
     for (size_t i = 0; i < sizeof choices; i++) choices[i] = (uint8_t)fuzz_random(random);

@@ -7,7 +7,7 @@
 typedef struct tree_tables {
     uint32_t n_values;   /* the value tables have the numbers below this */
     uint32_t entries[4]; /* the number of entries of each */
-    bool symbols;        /* there is a symbol table, with the next number */
+    unsigned symbols;    /* the bytes of a unit of the symbol table, which has the next number; 0 without one */
     bool placed;         /* placed nodes are allowed */
 } tree_tables;
 

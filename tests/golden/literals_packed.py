@@ -20,6 +20,11 @@ TABLES = [
     for i, t in enumerate(["the cat", "cat", "", "a!the "] * 20)
 ]
 MAPPING = {word: {"path": PATHS[i % 3]} for i, word in enumerate(WORDS)}
+# The table has the halves of the first pair as symbols of their own; the last text is longer than a short one.
+PAIRS = [
+    {"narrow": "chat €", "text": t}
+    for t in ("", "chat 😀", "😂!", "€ chat", "é🎉😀😂!\U0010ffff", "\ud7ff\ue000😀", "chat 😀🎉" * 99)
+]
 
 # name: records
 STORES = {
@@ -28,6 +33,7 @@ STORES = {
     "packed-digits": HASHES,
     "packed-optionals": OPTIONALS,
     "tables": TABLES,
+    "packed-pairs": PAIRS,
 }
 
 # as in literals.DAMAGED, with the most similar store
@@ -51,5 +57,6 @@ DAMAGED = {
     "pieces": ("tables", "CorruptError", "LIMIT", "read"),
     "symbols-pool": ("tables", "CorruptError", "VALUE", "read"),
     "symbols-code": ("tables", "CorruptError", "VALUE", "read"),
+    "pairs-half": ("packed-pairs", "CorruptError", "VALUE", "read"),
     "table-heap-bit": ("tables", "CorruptError", "CHECKSUM", "full"),
 }

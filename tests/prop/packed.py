@@ -122,25 +122,37 @@ class Tables:
         return st.integers(least, 32).map(lambda width: (w.dict_coded(numbers, width, len(values)), picks))
 
     def symbol_nodes(self, number):
-        return st.just((w.symbols(number), self.codes(number)))
+        pairs = st.booleans() if self.symbols[number][2] == 2 else st.just(False)
+        return pairs.map(lambda pairs: (w.symbols(number, pairs=pairs), self.codes(number, pairs)))
 
-    def codes(self, number):
+    def codes(self, number, pairs):
         texts, n_short, unit = self.symbols[number]
         codes = st.lists(
             st.one_of(
                 st.integers(0, len(texts) - 1).filter(lambda i: texts[i] is not None),
-                st.integers(0, 256**unit - 1).map(chr),
+                st.integers(0, 0x10FFFF if pairs else 256**unit - 1).map(chr),
             ),
             max_size=20,
         )
-        return codes.map(lambda some: self.join(some, texts, n_short, unit))
+        joined = codes.map(lambda some: self.join(some, texts, n_short, unit))
+        return joined.map(paired).filter(lambda coded: coded is not None) if pairs else joined
 
     def join(self, codes, texts, n_short, unit):
         escape = w.code(texts.index(None), n_short)
-        raw = b"".join(
-            escape + ord(c).to_bytes(unit, "little") if isinstance(c, str) else w.code(c, n_short) for c in codes
-        )
+        form = ("latin-1", "utf-16-le")[unit - 1]
+        raw = b""
+        for c in codes:
+            units = c.encode(form, "surrogatepass") if isinstance(c, str) else b""
+            raw += b"".join(escape + units[i : i + unit] for i in range(0, len(units), unit)) or w.code(c, n_short)
         return w.Coded(raw, "".join(c if isinstance(c, str) else texts[c] for c in codes))
+
+
+def paired(coded):
+    """The text of UTF-16; None if a surrogate is not in a pair."""
+    try:
+        return w.Coded(coded.raw, coded.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le"))
+    except UnicodeDecodeError:
+        return None
 
 
 @st.composite
@@ -344,7 +356,7 @@ def segments(draw):
         blocks,
         [*tables.trees, node],
         tables=tables.made or None,
-        features_required=127 - 2 + 32768,
+        features_required=127 - 2 + 32768 + 65536,
         max_values=5000,  # low limits stop damaged counts soon
         max_bytes=1 << 18,
     )

@@ -94,6 +94,8 @@ def features_of_trees(data):
             bits |= FEATURES_OF_KINDS.get(node.kind, 0) | (reader.FEATURE_TEXT if node.flags & trees.REST else 0)
             if node.kind == trees.UNION and len(node.children) == 1:
                 bits |= reader.FEATURE_ALONE
+            if node.kind == trees.SYMBOLS and node.param:
+                bits |= reader.FEATURE_PAIRS
     return bits
 
 

@@ -141,6 +141,11 @@ def test_bad_symbols(raw, table, code, tmp_path):
     assert verify(literals.single(w.symbols(0), raw, [], [table]), tmp_path) == code
 
 
+def test_pairs_that_no_surrogate_ends(tmp_path):
+    for raw in literals.BAD_PAIRS:
+        assert verify(literals.single(w.symbols(0, pairs=True), raw, [], [literals.PAIRED]), tmp_path) == "VALUE"
+
+
 @pytest.mark.parametrize(("root", "trees", "tables"), literals.BAD_LINKS, ids=range(len(literals.BAD_LINKS)))
 def test_bad_link(root, trees, tables, tmp_path):
     assert verify(literals.single(root, "", trees, tables), tmp_path) == "TREE"

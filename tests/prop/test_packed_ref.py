@@ -217,6 +217,25 @@ def test_symbols():
     assert reader.check(single(w.symbols(0, True), "00 61", [], [far])) == ["a"]
 
 
+PAIRED = symbols(255, 2, ["\ud83d", "\ude00!", "€", None])
+
+
+def test_pairs():
+    root = w.list_(w.symbols(0, pairs=True))
+    raw = "04 00 02 00 01 01 02 07 03 3C D8 03 89 DF 02"
+    assert reader.check(single(root, raw, [], [PAIRED])) == [["", "😀!", "€", "🎉€"]]
+    joined = w.concat([w.symbols(0, pairs=True), w.same(0), w.const("é")])
+    assert reader.check(single(joined, "02 00 01", [], [PAIRED])) == ["😀!😀!é"]
+
+
+BAD_PAIRS = ["01 00", "01 01", "02 00 00", "03 00 00 01", "03 00 01 01", "02 00 02", "02 01 00"]
+
+
+@pytest.mark.parametrize("raw", BAD_PAIRS)
+def test_bad_pairs(raw):
+    assert code_of(single(w.symbols(0, pairs=True), raw, [], [PAIRED])) == "VALUE"
+
+
 BAD_SYMBOLS = [  # record, table, code
     ("01 04", symbols(), "VALUE"), ("01 01", symbols(), "VALUE"), ("01 FF", symbols(), "VALUE"), ("02 00", symbols(), "TRUNCATED"),
     ("02 01 00", symbols(255, 2), "VALUE"), ("00", w.SymbolTable(b"\1\0\0\0\0\0\0"), "TRUNCATED"),
@@ -276,7 +295,7 @@ def test_symbol_table_field(fields, code):
 
 BAD_LINKS = [  # rule 30: root, further trees, tables
     (w.dict_coded([1], 0, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 1, 2), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 0), [w.str_(1)], [words("a")]),
-    (w.dict_coded([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]),
+    (w.dict_coded([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]), (w.symbols(0, pairs=True), [], [symbols()]),
     (w.symbols(1), [w.str_(1)], [symbols()]), (w.symbols(0), [], None), (w.dict_coded([0], 0, 1), [], None),
     (w.dict_coded([0], 0, 1), [w.dict_coded([0], 0, 1)], [w.Table([b""], 1, 0)]),  # refers to its own table
     (w.dict_coded([0], 0, 1), [w.dict_coded([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # refers to a later table

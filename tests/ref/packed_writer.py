@@ -138,8 +138,8 @@ def dict_coded(tables, width, count):
     return Node(DICT_CODED, param=width, aux=struct.pack(f"<{len(tables)}I", *tables), count=count)
 
 
-def symbols(table, rest=False):
-    return Node(SYMBOLS, flags=REST * rest, aux=struct.pack("<I", table))
+def symbols(table, rest=False, pairs=False):
+    return Node(SYMBOLS, (), int(pairs), flags=REST * rest, aux=struct.pack("<I", table))
 
 
 def concat(children):

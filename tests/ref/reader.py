@@ -27,7 +27,7 @@ READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
 BECOMES_VALUES, BECOMES_BYTES, TABLE_LEVELS = 64, 1024, 8
 FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATURE_OPTIONAL = 1, 4, 8, 16, 32, 64
 FEATURE_MAP, FEATURE_PLACED, FEATURE_ENDS, FEATURE_ALONE, FEATURE_FRONT = 128, 256, 2048, 512, 1024
-FEATURE_NARROW, FEATURE_LINE, FEATURE_ALPHABET = 4096, 8192, 32768
+FEATURE_NARROW, FEATURE_LINE, FEATURE_ALPHABET, FEATURE_PAIRS = 4096, 8192, 32768, 65536
 FRONT, FRONT_END = 128, 4092  # the range of sections in a long header
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
@@ -49,6 +49,7 @@ KNOWN_FEATURES = (
     | FEATURE_LINE
     | FEATURE_MAP
     | FEATURE_ALPHABET
+    | FEATURE_PAIRS
 )
 KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
 LIST_KINDS = {*range(HEAP, KEY_INDEX), TABLES}
@@ -299,6 +300,8 @@ class Segment:
             node.tables = [self.table(number) for number in numbers]
             if any((table.symbols is None) != (node.kind == DICT_CODED) for table in node.tables):
                 fail("TREE", node.offset, "a table of the wrong kind")
+            if node.kind != DICT_CODED and node.param and node.tables[0].symbols.unit != 2:
+                fail("TREE", node.offset, "UTF-16 in units of 1 byte")
             if node.kind == DICT_CODED:
                 if sum(table.fields.n_records for table in node.tables) != node.count:
                     fail("TREE", node.offset, "the count of a dict-coded node differs from its tables")

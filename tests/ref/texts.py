@@ -41,7 +41,8 @@ def read_part(node, cur, bits, left):
         return read_concat(node, cur, left)
     if node.kind == SYMBOLS:
         codes = cur.take(cur.end - cur.pos if node.flags & REST else cur.varint())
-        return node.tables[0].symbols.decode(codes, start)
+        text = node.tables[0].symbols.decode(codes, start)
+        return join_pairs(text, start) if node.param else text
     if node.kind == DIGITS:
         return str((node.base() + stored(node, cur, bits)) & MASK).zfill(node.count)
     if node.kind == HEX:
@@ -63,6 +64,14 @@ def read_part(node, cur, bits, left):
             cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget)
         )
     fail("VALUE", start, f"a part of a concat is of kind {node.kind}")
+
+
+def join_pairs(text, start):
+    """The str of units of UTF-16."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        fail("VALUE", start, "half a surrogate pair")
 
 
 def read_letters(node, cur):

@@ -216,7 +216,7 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
     STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((1, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
     EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
-    NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
+    NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0, 1}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
     SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0), MAP: ((2, 2), {0}, {0}, 0),
     ALPHABET: ((0, 0), {0, 1, 2, 3}, {0, FIXED, REST}, None), RISING: ((1, 1), {0}, {0}, 0), RUNS: ((1, 1), {0}, {0}, 0), EXCEPTIONS: ((2, 2), {0}, {0}, 0),
