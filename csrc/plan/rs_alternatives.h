@@ -34,7 +34,7 @@ enum { RS_LARGE_VALUE = 1024 /* the least average bytes of large values, as any 
 typedef struct rs_alternative {
     uint8_t kind;     /* the node kind that stores such values plainly */
     uint8_t param;    /* list or tuple: the Python type */
-    uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
+    uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, 3 for 4 with surrogates */
     bool constant;    /* every value so far has the bytes of `first` */
     bool same_shape;  /* ndarray: all values so far have the same shape */
     bool plain_keys;  /* struct: keys with different bytes are different in Python; else no other key set joins it */
@@ -62,6 +62,11 @@ typedef struct rs_alternative {
     struct rs_prepared *prepared; /* NULL before rs_plan_prepare_alternative */
     const struct rs_placed_weights *placed; /* NULL before rs_plan_weigh_placed */
 } rs_alternative;
+
+/* Returns the bytes of a unit of an alternative of strings. */
+static inline unsigned rs_alternative_unit_bytes(const rs_alternative *a) {
+    return a->elements < 2 ? 1u + a->elements : 4;
+}
 
 /* Whether the dicts of a position may be stored as maps. */
 typedef enum rs_maps {

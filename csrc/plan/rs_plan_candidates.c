@@ -160,7 +160,9 @@ static unsigned order_of(const rs_plan *d) {
     case RS_FMT_NODE_NUMBERS:
     case RS_FMT_NODE_CONCAT: return 2;
     case RS_FMT_NODE_SYMBOLS:
-    case RS_FMT_NODE_STR: return d->of != NULL && d->of->elements == 2 ? 5 : 4; /* UTF-16 may use the table of UCS-2 */
+    case RS_FMT_NODE_STR:
+        if (d->of != NULL) return d->of->elements == 2 ? 5 : 4; /* UTF-16 may use the table of UCS-2 */
+        return d->kind == RS_FMT_NODE_STR && d->param == 4 ? 6 : 4;
     case RS_FMT_NODE_FLOAT: return 4;
     case RS_FMT_NODE_LIST:
         switch (d->children[0]->kind) {

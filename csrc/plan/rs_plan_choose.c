@@ -86,7 +86,7 @@ static rs_status choose_any(chooser *self, uint64_t raw_bytes, candidate *out) {
 /* Plans the child of a concat for a text: symbols if they may save bytes, else str. */
 static rs_status plan_text(chooser *self, const rs_alternative *a, const rs_template *template,
                            const rs_template_part *part, uint64_t position_id, candidate *out) {
-    unsigned unit = 1u << a->elements;
+    unsigned unit = rs_alternative_unit_bytes(a);
     bool symbols = part->kind == RS_PART_TEXT && part->units * unit >= SYMBOLS_BYTES;
     if (!symbols || !allowed(self, RS_FMT_NODE_SYMBOLS)) return leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out);
     RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
@@ -189,7 +189,7 @@ static bool has_text(const rs_template *template) {
 
 /* Chooses among str, symbols and concat. *rest is the plan for strings that do not fit the template. */
 static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
-    unsigned unit = 1u << a->elements;
+    unsigned unit = rs_alternative_unit_bytes(a);
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
     rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
@@ -243,7 +243,7 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
 /* For the level SMALL: replaces the estimate of a symbols node by the bits with a table made for these strings. Comes
  * after the choice of a template, which compares two such estimates. */
 static rs_status measure_symbols(chooser *self, const rs_alternative *a, candidate *out) {
-    unsigned unit = 1u << a->elements;
+    unsigned unit = rs_alternative_unit_bytes(a);
     rs_buffer table = {0};
     uint64_t coded;
     if (out->plan->kind != RS_FMT_NODE_SYMBOLS || self->stats->choices->level != RS_LEVEL_SMALL) return RS_OK;

@@ -41,7 +41,7 @@ static rs_status find_template(rs_stats *stats, const rs_alternative *a, rs_prep
 }
 
 void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_string *out) {
-    const unsigned unit = 1u << a->elements;
+    const unsigned unit = rs_alternative_unit_bytes(a);
     if (unit == 4) memcpy(out, a->prepared->pairs, a->n_offsets * sizeof *out);
     for (uint32_t i = 0; i < a->n_offsets && unit < 4; i++) {
         rs_slice units = rs_stats_units(stats, a->offsets[i], unit);
@@ -50,13 +50,13 @@ void rs_plan_strings(const rs_stats *stats, const rs_alternative *a, rs_symbol_s
     }
 }
 
-/* Puts all strings with units of 4 bytes into UTF-16, unless one has surrogates. */
+/* Puts all strings with units of 4 bytes and without surrogates into UTF-16. */
 static rs_status find_pairs(rs_stats *stats, const rs_alternative *a, rs_prepared *out, rs_error *err) {
-    uint64_t total = 0, n_units;
+    uint64_t total = 0, n_units = 0;
     if (a->elements != 2 || a->n_offsets < a->n || !rs_choices_allow(stats->choices, RS_FMT_NODE_SYMBOLS)) return RS_OK;
     for (uint32_t i = 0; i < a->n_offsets; i++) {
         const rs_slice points = rs_stats_units(stats, a->offsets[i], 4);
-        if (!rs_utf16_length(points.ptr, rs_slice_left(&points) / 4, &n_units)) return RS_OK;
+        (void)rs_utf16_length(points.ptr, rs_slice_left(&points) / 4, &n_units);
         total += n_units;
     }
     rs_symbol_string *strings = (rs_symbol_string *)rs_arena_take(&stats->arena, a->n_offsets * sizeof *strings);
@@ -75,7 +75,7 @@ static rs_status find_pairs(rs_stats *stats, const rs_alternative *a, rs_prepare
 /* Returns whether a symbol table for the strings is probably wanted and not there: in the first run, for text without a
  * template that is too much to share a table, with few repeated bytes. */
 static bool wants_symbols(const rs_stats *stats, const rs_alternative *a, const rs_prepared *prepared) {
-    const unsigned unit = 1u << a->elements;
+    const unsigned unit = rs_alternative_unit_bytes(a);
     if (stats->hints != NULL || prepared->template != NULL || a->n_offsets < a->n) return false;
     if (unit == 4 && prepared->pairs == NULL) return false;
     if (a->total <= RS_PLAN_LITTLE_TEXT || !rs_choices_allow(stats->choices, RS_FMT_NODE_SYMBOLS)) return false;
@@ -94,7 +94,8 @@ static rs_status train_symbols(rs_stats *stats, const rs_alternative *a, rs_prep
     rs_buffer table = {0};
     const bool small = rs_dictionaries_use_small_codes(stats->choices, a->total);
     rs_plan_strings(stats, a, strings);
-    rs_status status = rs_symbols_train(strings, a->n_offsets, 1u << a->elements, small, &table, &trained->coded, err);
+    rs_status status =
+        rs_symbols_train(strings, a->n_offsets, rs_alternative_unit_bytes(a), small, &table, &trained->coded, err);
     free(strings);
     if (status == RS_E_ARG_LIMIT) status = RS_OK; /* and `table` is empty */
     uint8_t *bytes = (uint8_t *)rs_arena_take(&stats->arena, table.size_bytes + 1);

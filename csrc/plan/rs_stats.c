@@ -1,6 +1,7 @@
 /* rs_stats.c: reads values and files each under its position and alternative. */
 #include "plan/rs_stats.h"
 
+#include "format/rs_utf16.h"
 #include "plan/rs_rows.h"
 #include "plan/rs_stats_structs.h"
 
@@ -184,6 +185,11 @@ static void read_head(const rs_stats *self, rs_slice in, rs_stats_head *h) {
     default:
         h->kind = kind_of_plain(h->tag);
         if (h->kind == RS_FMT_NODE_STR) h->elements = (uint8_t)(h->tag - RS_FMT_TAG_STR1);
+        if (h->tag == RS_FMT_TAG_STR4) {
+            const uint64_t n = rs_scan_varint_unchecked(&in);
+            uint64_t n_units;
+            if (!rs_utf16_length(in.ptr, n, &n_units)) h->elements++;
+        }
         break;
     }
 }
@@ -697,7 +703,8 @@ static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, uint64_t
     uint8_t tag = *begin, kind = kind_of_plain(tag);
     rs_alternative *a = at->n > 0 ? &at->alternatives[at->last] : NULL;
     if (kind == RS_FMT_NODE_ANY) return observe_compound(self, at, in, above, err);
-    if (a == NULL || a->kind != kind || (kind == RS_FMT_NODE_STR && a->elements != tag - RS_FMT_TAG_STR1)) {
+    if (a == NULL || a->kind != kind ||
+        (kind == RS_FMT_NODE_STR && (tag == RS_FMT_TAG_STR4 || a->elements != tag - RS_FMT_TAG_STR1))) {
         rs_stats_head h;
         read_head(self, *in, &h);
         RS_TRY(find_alternative(self, at, &h, &a, err));

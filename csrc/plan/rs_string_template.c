@@ -62,7 +62,7 @@ typedef struct filler {
 
 /* Sets *out to string i as units of 1 byte. Returns false when it is too long to cut. */
 static bool string_at(const rs_stats *stats, const rs_alternative *a, uint32_t i, uint8_t *narrow, rs_slice *out) {
-    unsigned unit = 1u << a->elements;
+    unsigned unit = rs_alternative_unit_bytes(a);
     *out = rs_stats_units(stats, a->offsets[i], unit);
     if (rs_slice_left(out) > (size_t)RS_CUT_UNITS * unit) return false;
     if (unit == 2) *out = rs_cut_narrow(*out, narrow);
@@ -598,7 +598,7 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
     if (self == NULL) return rs_no_memory(err);
     self->stats = stats;
     self->a = a;
-    self->unit_bytes = 1u << a->elements;
+    self->unit_bytes = rs_alternative_unit_bytes(a);
     self->err = err;
     rs_status status = find(self, out, found);
     if (status == RS_OK && *found) status = keep_misfits(self, out);

@@ -27,7 +27,7 @@ TEXTS = {
     "with quotes": (lambda r, i: (words(r), f"“{words(r)}”", chat(r))[i % 3], 0.4),
     "emoji alone": (lambda r, i: "".join(r.choices("😀😂🎉🔥", k=40)), 0.6),
     "long": (lambda r, i: words(r, 200) + "😀" + words(r, 100), 0.4),
-    "a half in a thousand": (lambda r, i: words(r) + "\ud83d" if i == 900 else chat(r), 4.2),
+    "a half in a thousand": (lambda r, i: chat(r) + ("\ud83d" if i % 1000 == 900 else ""), 0.42),
 }
 
 
