@@ -123,6 +123,12 @@ def caption(draw, i):
     }
 
 
+def chat(draw, i):
+    """A message, often with an emoji."""
+    text = draw.choice(sentences()) + draw.choice(("", " 😀", " 🎉🎉", "…", " 👍🏽"))
+    return {"user": f"user{draw.randrange(5000)}", "text": text, "time": 1_700_000_000 + 7 * i}
+
+
 def choices(draw, i):
     """A question of multiple choice."""
     options = [draw.choice(sentences())[:40] for _ in range(4)]
@@ -237,8 +243,8 @@ def clip(draw, i):
 
 
 KINDS = (
-    manifest, maths, log_line, instruction, caption, choices, transcript, pair, tokens_of_code, tracker, mixed_row,
-    rating, action, sparse, relation, ragged, ids, clip,
+    manifest, maths, log_line, instruction, caption, chat, choices, transcript, pair, tokens_of_code, tracker,
+    mixed_row, rating, action, sparse, relation, ragged, ids, clip,
 )  # fmt: skip
 
 
