@@ -37,7 +37,7 @@ ASAN = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t"]
-WHEEL_BYTES = 2_000_000
+WHEEL_BYTES = 2_500_000
 
 
 def group(name: str) -> list[str]:
