@@ -1,6 +1,7 @@
 /* rs_choices.h: the options of planning: how much time to spend, and which nodes are allowed. */
 #pragma once
 
+#include "base/rs_crew.h"
 #include "format/rs_format.h"
 
 /* How much time the build spends on choosing nodes. NONE keeps every value as an `any` value. FAST leaves out the
@@ -26,11 +27,12 @@ typedef struct rs_choices {
     uint64_t without;
     struct rs_plan_log *log; /* receives the candidates of the plan (rs_plan_log.h); borrowed; NULL for no log. Only
                                 the thread that plans the block reads the pointer */
+    rs_crew *crew;           /* threads that help with a block; borrowed; NULL for none. A pipeline sets it */
 } rs_choices;
 
 /* Returns the choices of a level. */
 static inline rs_choices rs_choices_of(rs_level level) {
-    rs_choices choices = {level, level == RS_LEVEL_FAST ? RS_FAST_WITHOUT : 0, NULL};
+    rs_choices choices = {level, level == RS_LEVEL_FAST ? RS_FAST_WITHOUT : 0, NULL, NULL};
     return choices;
 }
 

@@ -13,9 +13,12 @@ enum {
     LONG_ENTRY = 12,
     TABLE_BITS = 1600,
     TRIED = 1024,       /* strings that are cut first to see whether the template may save bits */
+    PIECE = 2048,       /* strings that a thread cuts at a time */
+    AHEAD = 16,         /* texts that are requested before they are read */
     TEXT_PART_BITS = 24 /* least gain of a text in parts, as in rs_plan_choose.c */
 };
 enum { NO_LEAF = 0xFF, LEAST_STRINGS = 16 };
+#define MISFIT UINT32_MAX
 
 /* Statistics of one leaf over all strings that fit. */
 typedef struct column {
@@ -23,20 +26,22 @@ typedef struct column {
     const uint8_t *last; /* the text of the previous string */
     size_t last_size;
     bool constant;               /* all texts so far are equal */
-    bool broken;                 /* the leaf repeats `same` in the sample, but perhaps not in all strings */
     bool wide;                   /* a text has units above 255 */
     bool zeros;                  /* a decimal text of several digits begins with 0 */
     bool collects;               /* the distinct texts are being collected */
-    uint8_t same;                /* the leaf that each text so far equals, or NO_LEAF */
+    bool insists;                /* they are collected although numbers seem to take fewer bits */
+    uint8_t stopped;             /* the bits of the numbers when collecting stopped for them; else 0 */
+    uint8_t same;                /* the leaf that each text equals, in the sample at first, or NO_LEAF */
     bool decimal;                /* all texts so far are decimal digits */
     const rs_alphabet *alphabet; /* all texts so far have its form; NULL for none */
     size_t shortest, longest;    /* of the counted texts */
     uint64_t min, max;           /* of the decimal texts */
-    uint64_t units;              /* of all texts */
+    uint64_t n, units;           /* number and units of all texts */
     uint64_t counted;            /* number of texts that differ from the previous text */
     rs_value_set *distinct;
     uint32_t n_half; /* number of distinct texts after half of the strings of a trial */
     rs_buffer bytes; /* the distinct texts as any values */
+    rs_status status;
 } column;
 
 /* Where a leaf begins and ends in its string, in units. */
@@ -44,6 +49,13 @@ typedef struct place {
     uint16_t begin, end;
 } place;
 
+/* Strings that one thread has cut. */
+typedef struct piece {
+    uint32_t n_misfits;
+    bool differs; /* a string that fits does not begin with the start of the cut */
+} piece;
+
+/* Strings are cut in pieces, and then each leaf is counted over all strings, so that threads share both. */
 typedef struct filler {
     rs_stats *stats;
     const rs_alternative *a;
@@ -52,11 +64,15 @@ typedef struct filler {
     column columns[RS_CUT_LEAVES];
     uint8_t strict[RS_CUT_LEAVES]; /* the conditions on the texts of each leaf: see rs_leaf_fits */
     const rs_alphabet *alphabets[RS_CUT_LEAVES];
-    place first[RS_CUT_LEAVES];      /* of the first sampled string that fits */
-    rs_buffer places;                /* place: of all leaves, for each string that fits */
-    rs_buffer misfits;               /* u32: the numbers of the other strings */
-    uint64_t n_fits;                 /* as in rs_template */
-    uint8_t narrow[2][RS_CUT_UNITS]; /* this string and the last one that fits, when units have 2 bytes */
+    place first[RS_CUT_LEAVES]; /* of the first sampled string that fits */
+    uint32_t step, n, n_fits;   /* every step-th string is cut: their number, and how many of them fit */
+    uint32_t *begins;           /* where the units of each of them begin, from the base of the values; or MISFIT */
+    piece *pieces;
+    place *places;                /* place i + k * stride: of leaf k in string i */
+    size_t stride;                /* an odd number of cache lines: powers of two would share few sets of the caches */
+    uint32_t start;               /* leaves before it are constant in all strings */
+    uint8_t order[RS_CUT_LEAVES]; /* the leaves from `start` on, long ones first, since threads should end together */
+    rs_buffer misfits;            /* u32: the numbers of the strings that do not fit */
     rs_error *err;
 } filler;
 
@@ -80,13 +96,14 @@ static uint32_t sample_index(uint32_t i, uint32_t n) {
 
 static rs_status take_sample(filler *self, rs_sample *sample) {
     uint32_t n = self->a->n_offsets;
+    uint8_t narrow[RS_CUT_UNITS];
     sample->n = n;
     sample->size = 0;
     sample->unit_bytes = self->unit_bytes;
     for (uint32_t i = 0; i < RS_SAMPLE_STRINGS && i < n; i++) {
         uint32_t at = sample_index(i, n);
         rs_slice s;
-        if (!string_at(self->stats, self->a, at, self->narrow[0], &s)) continue;
+        if (!string_at(self->stats, self->a, at, narrow, &s)) continue;
         if (self->unit_bytes == 2) {
             uint8_t *copy = (uint8_t *)rs_arena_take(&self->stats->arena, rs_slice_left(&s) + 1);
             if (copy == NULL) return rs_no_memory(self->err);
@@ -98,12 +115,12 @@ static rs_status take_sample(filler *self, rs_sample *sample) {
     return RS_OK;
 }
 
-/* ---- Statistics of all strings ---- */
+/* ---- Cutting the strings ---- */
 
 /* Sets *s to string i and cuts it. Returns false when it does not fit. */
-static bool cut_string(filler *self, uint32_t i, rs_slice *s, rs_slice *leaves, uint32_t *from) {
+static bool cut_string(const filler *self, uint32_t i, uint8_t *narrow, rs_slice *s, rs_slice *leaves, uint32_t *from) {
     const rs_cut *cut = &self->guess.cut;
-    if (!string_at(self->stats, self->a, i, self->narrow[self->n_fits % 2], s)) return false;
+    if (!string_at(self->stats, self->a, i, narrow, s)) return false;
     if (!rs_cut_run(cut, *s, leaves, from)) return false;
     for (uint32_t k = *from; k < cut->n_leaves; k++) {
         if (self->strict[k] == 0 && self->alphabets[k] == NULL) continue;
@@ -111,6 +128,67 @@ static bool cut_string(filler *self, uint32_t i, rs_slice *s, rs_slice *leaves, 
     }
     return true;
 }
+
+/* Keeps the places of the leaves of strings, so that they are cut only once. Stops when too few fit. */
+static void cut_piece(void *work, uint32_t number) {
+    const filler *self = (const filler *)work;
+    const uint32_t begin = number * PIECE, end = self->n - begin < PIECE ? self->n : begin + PIECE;
+    piece *own = &self->pieces[number];
+    rs_slice leaves[RS_CUT_LEAVES], s;
+    uint8_t narrow[RS_CUT_UNITS];
+    uint32_t from;
+    for (uint32_t i = begin; i < end && own->n_misfits <= 16 + self->n / 5; i++) {
+        place *at = self->places + i;
+        self->begins[i] = MISFIT;
+        if (!cut_string(self, i * self->step, narrow, &s, leaves, &from)) {
+            own->n_misfits++;
+            continue;
+        }
+        const rs_slice units = rs_stats_units(self->stats, self->a->offsets[i * self->step], self->unit_bytes);
+        self->begins[i] = (uint32_t)(units.ptr - self->stats->values.base);
+        own->differs = own->differs || from < self->guess.cut.start_leaf;
+        for (uint32_t k = 0; k < from; k++, at += self->stride) *at = self->first[k];
+        for (uint32_t k = from; k < self->guess.cut.n_leaves; k++, at += self->stride) {
+            at->begin = (uint16_t)(leaves[k].ptr - s.ptr);
+            at->end = (uint16_t)(leaves[k].end - s.ptr);
+        }
+    }
+}
+
+static void free_places(filler *self) {
+    free(self->begins);
+    free(self->pieces);
+    free(self->places);
+    self->begins = NULL;
+    self->pieces = NULL;
+    self->places = NULL;
+}
+
+/* Cuts every `step`-th string. Sets *alike to false when too few fit. */
+static rs_status cut_all(filler *self, uint32_t step, bool *alike) {
+    const uint32_t n = (self->a->n_offsets + step - 1) / step, n_pieces = (n + PIECE - 1) / PIECE;
+    uint32_t misfits = 0;
+    bool differs = false;
+    free_places(self);
+    self->step = step;
+    self->n = n;
+    self->stride = ((((size_t)n + 15) / 16) | 1) * 16;
+    self->begins = (uint32_t *)malloc(n * sizeof *self->begins);
+    self->pieces = (piece *)calloc(n_pieces, sizeof *self->pieces);
+    self->places = (place *)malloc(self->stride * self->guess.cut.n_leaves * sizeof *self->places);
+    if (self->begins == NULL || self->pieces == NULL || self->places == NULL) return rs_no_memory(self->err);
+    rs_crew_run(self->stats->choices->crew, cut_piece, self, n_pieces);
+    for (uint32_t i = 0; i < n_pieces; i++) {
+        misfits += self->pieces[i].n_misfits;
+        differs = differs || self->pieces[i].differs;
+    }
+    self->n_fits = n - misfits;
+    self->start = self->guess.cut.start_size == 0 || differs ? 0 : self->guess.cut.start_leaf;
+    *alike = misfits <= 16 + n / 5 && self->n_fits >= 8 && misfits * 5 < self->n_fits;
+    return RS_OK;
+}
+
+/* ---- Statistics of all strings ---- */
 
 static void add_digits(column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
@@ -123,32 +201,29 @@ static void add_digits(column *c, rs_slice s) {
 }
 
 /* Adds a text to the distinct texts of a column, or stops collecting them if there are too many. */
-static rs_status add_word(filler *self, column *c, rs_slice s) {
+static rs_status add_word(column *c, rs_slice s) {
     uint8_t head[11] = {RS_FMT_TAG_STR1};
     size_t at = c->bytes.size_bytes;
     rs_span span;
-    uint64_t give_up_after = c->units > self->n_fits * LONG_ENTRY ? GIVE_UP_AFTER_LONG : GIVE_UP_AFTER;
-    if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
-    if (c->distinct == NULL) return rs_no_memory(self->err);
-    RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), self->err));
-    RS_TRY(rs_buffer_append(&c->bytes, s.ptr, rs_slice_left(&s), self->err));
+    uint64_t give_up_after = c->units > c->n * LONG_ENTRY ? GIVE_UP_AFTER_LONG : GIVE_UP_AFTER;
+    RS_TRY(rs_buffer_append(&c->bytes, head, 1 + rs_put_varint(head + 1, rs_slice_left(&s)), NULL));
+    RS_TRY(rs_buffer_append(&c->bytes, s.ptr, rs_slice_left(&s), NULL));
     rs_slice value = rs_slice_of(c->bytes.data + at, c->bytes.size_bytes - at);
     uint64_t hash = rs_value_set_hash(value);
     if (rs_value_set_find(c->distinct, c->bytes.data, value, hash) != UINT32_MAX) {
         c->bytes.size_bytes = at;
         return RS_OK;
     }
-    if (c->distinct->n >= MAX_ENTRIES ||
-        (self->n_fits > give_up_after && c->distinct->n > self->n_fits - self->n_fits / 4)) {
+    if (c->distinct->n >= MAX_ENTRIES || (c->n > give_up_after && c->distinct->n > c->n - c->n / 4)) {
         c->collects = false;
         return RS_OK;
     }
     span.off = (uint32_t)at;
     span.size_bytes = (uint32_t)(c->bytes.size_bytes - at);
-    return rs_value_set_add(c->distinct, span, hash, self->err);
+    return rs_value_set_add(c->distinct, span, hash, NULL);
 }
 
-static rs_status add_new(filler *self, column *c, rs_slice s) {
+static rs_status add_new(const filler *self, column *c, rs_slice s) {
     size_t size = rs_slice_left(&s);
     uint64_t n;
     c->counted++;
@@ -157,14 +232,22 @@ static rs_status add_new(filler *self, column *c, rs_slice s) {
     if (self->unit_bytes == 2 && !c->wide) c->wide = size > 0 && memchr(s.ptr, RS_CUT_WIDE, size) != NULL;
     if (c->decimal) add_digits(c, s);
     if (c->alphabet != NULL && !rs_alphabet_fits(c->alphabet, s, &n)) c->alphabet = NULL;
-    return c->collects ? add_word(self, c, s) : RS_OK;
+    if (!c->collects) return RS_OK;
+    if (c->decimal && !c->insists && c->distinct->n > 1) {
+        const unsigned bits = rs_bit_width(c->max - c->min);
+        if (rs_bit_width(c->distinct->n - 1) >= bits) {
+            c->collects = false;
+            c->stopped = (uint8_t)bits;
+            return RS_OK;
+        }
+    }
+    return add_word(c, s);
 }
 
 /* Adds the first different text of a column that was constant so far. */
-static rs_status add_first_change(filler *self, column *c, rs_slice s) {
+static rs_status add_first_change(const filler *self, column *c, rs_slice s) {
     c->constant = false;
-    c->units = self->n_fits * rs_slice_left(&c->first) + rs_slice_left(&s);
-    self->guess.cut.start_size = 0; /* later strings must be cut from the beginning */
+    c->units = c->n * rs_slice_left(&c->first) + rs_slice_left(&s);
     c->collects = true;
     RS_TRY(add_new(self, c, c->first));
     c->last = s.ptr;
@@ -173,7 +256,7 @@ static rs_status add_first_change(filler *self, column *c, rs_slice s) {
 }
 
 /* Takes a pointer and a size because a slice would go through memory: see rs_cut_load. */
-static inline rs_status add_text(filler *self, column *c, const uint8_t *text, size_t size) {
+static inline rs_status add_text(const filler *self, column *c, const uint8_t *text, size_t size) {
     bool repeated = size == c->last_size && rs_equal_few(text, c->last, size) && (c->constant || c->counted > 0);
     if (c->constant) return repeated ? RS_OK : add_first_change(self, c, rs_slice_of(text, size));
     c->units += size;
@@ -182,19 +265,72 @@ static inline rs_status add_text(filler *self, column *c, const uint8_t *text, s
     return repeated ? RS_OK : add_new(self, c, rs_slice_of(text, size));
 }
 
-static rs_status add_string(filler *self, const rs_slice *leaves, uint32_t from) {
-    uint32_t n = self->guess.cut.n_leaves;
-    for (uint32_t k = from; k < n; k++) {
-        column *c = &self->columns[k];
-        rs_slice s = rs_cut_load(&leaves[k]);
-        if (c->same == NO_LEAF) {
-            RS_TRY(add_text(self, c, s.ptr, rs_slice_left(&s)));
-        } else if (!c->broken && !rs_slice_equal(s, rs_cut_load(&leaves[c->same]))) {
-            c->broken = true;
-        }
+/* Returns the text of leaf k in string i, as units of 1 byte; `narrow` has room for them. */
+static inline rs_slice text_at(const filler *self, uint32_t i, uint32_t k, uint8_t *narrow) {
+    const place *at = &self->places[i + k * self->stride];
+    const uint8_t *units = self->stats->values.base + self->begins[i];
+    const rs_slice s =
+        rs_slice_of(units + (size_t)at->begin * self->unit_bytes, (size_t)(at->end - at->begin) * self->unit_bytes);
+    return self->unit_bytes == 1 ? s : rs_cut_narrow(s, narrow);
+}
+
+/* Returns whether leaf k repeats leaf `of` in all strings, without units above 255. */
+static bool repeats_leaf(const filler *self, uint32_t k, uint32_t of) {
+    uint8_t narrow[2][RS_CUT_UNITS];
+    for (uint32_t i = 0; i < self->n; i++) {
+        if (self->begins[i] == MISFIT) continue;
+        const rs_slice s = text_at(self, i, k, narrow[0]);
+        if (!rs_slice_equal(s, text_at(self, i, of, narrow[1]))) return false;
+        if (self->unit_bytes == 2 && s.ptr != s.end && memchr(s.ptr, RS_CUT_WIDE, rs_slice_left(&s)) != NULL)
+            return false;
     }
-    self->n_fits++;
+    return true;
+}
+
+/* Requests the memory of a text that is read soon: a leaf touches one line or two of each string. */
+static inline void prefetch_text(const filler *self, uint32_t i, uint32_t k) {
+    if (i >= self->n || self->begins[i] == MISFIT) return;
+    const place *at = &self->places[i + k * self->stride];
+    const uint8_t *units = self->stats->values.base + self->begins[i];
+    RS_PREFETCH(units + (size_t)at->begin * self->unit_bytes);
+    RS_PREFETCH(units + (size_t)at->end * self->unit_bytes);
+}
+
+static rs_status count_texts(const filler *self, column *c, uint32_t k) {
+    uint8_t narrow[2][RS_CUT_UNITS]; /* this text and the last one, when units have 2 bytes */
+    for (uint32_t i = 0; i < self->n; i++) {
+        if (i == self->n / 2) c->n_half = c->distinct->n;
+        prefetch_text(self, i + AHEAD, k);
+        if (self->begins[i] == MISFIT) continue;
+        const rs_slice s = text_at(self, i, k, narrow[c->n % 2]);
+        RS_TRY(add_text(self, c, s.ptr, rs_slice_left(&s)));
+        c->n++;
+    }
     return RS_OK;
+}
+
+/* Returns whether a digits node can store all texts. */
+static bool is_digits(const column *c) { return c->decimal && (!c->zeros || c->shortest == c->longest); }
+
+/* Adds the texts of a leaf in all strings that fit. */
+static void count_leaf(void *work, uint32_t number) {
+    filler *self = (filler *)work;
+    const uint32_t k = self->order[number];
+    column *c = &self->columns[k];
+    if (c->same != NO_LEAF) {
+        if (repeats_leaf(self, k, c->same)) return;
+        c->same = NO_LEAF;
+        c->collects = true;
+    }
+    column before = *c;
+    c->status = count_texts(self, c, k);
+    if (c->status != RS_OK || c->stopped == 0) return;
+    if (is_digits(c) && rs_bit_width(c->max - c->min) == c->stopped) return;
+    before.insists = true; /* entries may take fewer bits after all */
+    rs_value_set_clear(c->distinct);
+    rs_buffer_clear(&c->bytes);
+    *c = before;
+    c->status = count_texts(self, c, k);
 }
 
 static rs_status keep_alphabet(filler *self, const rs_alphabet *alphabet, const rs_alphabet **out) {
@@ -209,6 +345,8 @@ static rs_status begin_columns(filler *self, rs_slice first, const rs_slice *lea
     for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         column *c = &self->columns[k];
         const rs_leaf_guess *guess = &self->guess.leaves[k];
+        if (c->distinct == NULL) c->distinct = rs_stats_new_set(self->stats);
+        if (c->distinct == NULL) return rs_no_memory(self->err);
         c->decimal = true;
         if (guess->alphabet != 0) {
             RS_TRY(keep_alphabet(self, &self->guess.alphabets[guess->alphabet - 1], &c->alphabet));
@@ -229,41 +367,28 @@ static rs_status begin_columns(filler *self, rs_slice first, const rs_slice *lea
     return RS_OK;
 }
 
-/* Keeps the places of the leaves of a string, so that it is cut only once. Leaves before `from` equal those of the
- * first string. */
-static rs_status keep_places(filler *self, rs_slice s, const rs_slice *leaves, uint32_t from) {
-    const uint32_t n = self->guess.cut.n_leaves;
-    RS_TRY(rs_buffer_reserve(&self->places, n * sizeof(place), self->err));
-    place *out = (place *)(void *)(self->places.data + self->places.size_bytes);
-    for (uint32_t k = 0; k < from; k++) out[k] = self->first[k];
-    for (uint32_t k = from; k < n; k++) {
-        out[k].begin = (uint16_t)(leaves[k].ptr - s.ptr);
-        out[k].end = (uint16_t)(leaves[k].end - s.ptr);
-    }
-    self->places.size_bytes += n * sizeof(place);
-    return RS_OK;
+/* Returns a guess at the work to count a leaf, from its text in one string. */
+static size_t work_of(const filler *self, uint32_t k) {
+    const column *c = &self->columns[k];
+    return c->constant ? 0 : rs_slice_left(&c->first) + (c->collects ? 16 : 1);
 }
 
 /* Cuts every `step`-th string and adds its texts. Sets *alike to false when too few fit. */
 static rs_status fill(filler *self, uint32_t step, bool *alike) {
-    uint32_t from, misfits = 0, n = (self->a->n_offsets + step - 1) / step;
-    rs_slice leaves[RS_CUT_LEAVES], s;
-    *alike = false;
-    if (step == 1) RS_TRY(rs_buffer_reserve(&self->places, n * self->guess.cut.n_leaves * sizeof(place), self->err));
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < self->guess.cut.n_leaves && i == n / 2; k++) {
-            self->columns[k].n_half = self->columns[k].distinct == NULL ? 0 : self->columns[k].distinct->n;
+    const uint32_t n_leaves = self->guess.cut.n_leaves;
+    RS_TRY(cut_all(self, step, alike));
+    if (!*alike) return RS_OK;
+    for (uint32_t k = self->start; k < n_leaves; k++) {
+        uint32_t at = k - self->start;
+        for (; at > 0 && work_of(self, self->order[at - 1]) < work_of(self, k); at--) {
+            self->order[at] = self->order[at - 1];
         }
-        if (!cut_string(self, i * step, &s, leaves, &from)) {
-            if (++misfits > 16 + n / 5) return RS_OK;
-            RS_TRY(rs_buffer_append(&self->misfits, &i, sizeof i, self->err));
-            continue;
-        }
-        if (step == 1) RS_TRY(keep_places(self, s, leaves, from));
-        RS_TRY(add_string(self, leaves, from));
+        self->order[at] = (uint8_t)k;
     }
-    misfits = n - (uint32_t)self->n_fits;
-    *alike = self->n_fits >= 8 && misfits * 5 < self->n_fits;
+    rs_crew_run(self->n < PIECE ? NULL : self->stats->choices->crew, count_leaf, self, n_leaves - self->start);
+    for (uint32_t k = 0; k < n_leaves; k++) {
+        if (self->columns[k].status != RS_OK) return rs_no_memory(self->err);
+    }
     return RS_OK;
 }
 
@@ -288,7 +413,7 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
     /* Symbols take more for random characters than for usual text. */
     if (c->alphabet != NULL) bits = rs_alphabet_bits(c->alphabet, c->units * scale, n);
     else if (bits < other) text = true;
-    if (c->collects && c->distinct != NULL) {
+    if (c->collects && c->distinct->n > 0) {
         uint64_t words = bits_of_entries(c, self->n_fits, n);
         if (words < other) other = words;
     }
@@ -301,7 +426,6 @@ static uint64_t guess_column(const filler *self, const column *c, bool *is_text)
 static rs_status try_some(filler *self, rs_slice first, const rs_slice *leaves, bool *promising) {
     const uint64_t n = self->a->n, coded = rs_text_bits(self->a->total, 0, n, self->unit_bytes);
     const uint64_t plain = coded > self->guess.plain ? coded : self->guess.plain;
-    const uint16_t start = self->guess.cut.start_size;
     uint64_t bits = 0;
     bool is_text = false;
     RS_TRY(fill(self, (uint32_t)(n / TRIED), promising));
@@ -311,46 +435,13 @@ static rs_status try_some(filler *self, rs_slice first, const rs_slice *leaves, 
     if (is_text) bits += plain / 10 + TEXT_PART_BITS * n;
     *promising = *promising && bits < plain;
     for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
+        rs_value_set *distinct = self->columns[k].distinct;
+        rs_value_set_clear(distinct);
         rs_buffer_clear(&self->columns[k].bytes);
         memset(&self->columns[k], 0, sizeof self->columns[k]);
+        self->columns[k].distinct = distinct;
     }
-    self->n_fits = self->misfits.size_bytes = 0;
-    self->guess.cut.start_size = start;
     return begin_columns(self, first, leaves);
-}
-
-/* Sets number *i to that of the next string that fits, from *i on, and skips the misfits from number *misfit on. */
-static void skip_misfits(const filler *self, uint32_t *i, uint32_t *misfit) {
-    const uint32_t *misfits = (const uint32_t *)(const void *)self->misfits.data;
-    for (; *misfit < self->misfits.size_bytes / sizeof *misfits && misfits[*misfit] == *i; ++*misfit) ++*i;
-}
-
-/* Adds the texts of leaves that repeat another leaf in the sample but perhaps not in all strings. */
-static rs_status fill_broken(filler *self) {
-    const uint32_t n = self->guess.cut.n_leaves;
-    const place *at = (const place *)(const void *)self->places.data;
-    const uint64_t n_fits = self->n_fits;
-    bool any = false;
-    for (uint32_t k = 0; k < n; k++) {
-        column *c = &self->columns[k];
-        if (c->same == NO_LEAF || !(c->broken || self->columns[c->same].wide)) continue;
-        c->broken = any = true;
-        c->collects = true;
-        c->same = NO_LEAF;
-    }
-    if (!any) return RS_OK;
-    self->n_fits = 0;
-    for (uint32_t i = 0, misfit = 0; self->n_fits < n_fits; i++, at += n) {
-        rs_slice s;
-        skip_misfits(self, &i, &misfit);
-        (void)string_at(self->stats, self->a, i, self->narrow[self->n_fits % 2], &s);
-        for (uint32_t k = 0; k < n; k++) {
-            if (!self->columns[k].broken) continue;
-            RS_TRY(add_text(self, &self->columns[k], s.ptr + at[k].begin, (size_t)(at[k].end - at[k].begin)));
-        }
-        self->n_fits++;
-    }
-    return RS_OK;
 }
 
 /* ---- Choosing the part for a leaf ---- */
@@ -366,16 +457,16 @@ static rs_status keep_words(filler *self, column *c, rs_template_part *out) {
 
 /* Keeps the texts of leaf k for its symbol table. */
 static rs_status keep_texts(filler *self, uint32_t k, rs_template_part *out) {
-    const place *at = (const place *)(const void *)self->places.data + k;
+    const place *at = self->places + k * self->stride;
     rs_symbol_string *texts =
         (rs_symbol_string *)rs_arena_take(&self->stats->arena, (size_t)self->n_fits * sizeof *texts);
     if (texts == NULL) return rs_no_memory(self->err);
     out->texts = texts;
-    for (uint32_t i = 0, misfit = 0; texts < out->texts + self->n_fits; i++, at += self->guess.cut.n_leaves, texts++) {
-        skip_misfits(self, &i, &misfit);
-        rs_slice units = rs_stats_units(self->stats, self->a->offsets[i], self->unit_bytes);
-        texts->units = units.ptr + (size_t)at->begin * self->unit_bytes;
-        texts->n_units = (size_t)(at->end - at->begin);
+    for (uint32_t i = 0; i < self->n; i++) {
+        if (self->begins[i] == MISFIT) continue;
+        texts->units = self->stats->values.base + self->begins[i] + (size_t)at[i].begin * self->unit_bytes;
+        texts->n_units = (size_t)(at[i].end - at[i].begin);
+        texts++;
     }
     return RS_OK;
 }
@@ -398,7 +489,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
     out->units = c->units;
     *bits = rs_text_bits(c->units, c->decimal ? c->units : 0, n, self->unit_bytes);
     if (c->wide) return RS_OK;
-    if (c->decimal && (!c->zeros || c->shortest == c->longest)) {
+    if (is_digits(c)) {
         uint64_t cost = n * rs_bit_width(c->max - c->min);
         if (cost < *bits) {
             out->kind = RS_PART_DIGITS;
@@ -416,7 +507,7 @@ static rs_status choose_column(filler *self, uint32_t k, rs_template_part *out, 
             *bits = cost;
         }
     }
-    if (!c->collects || c->distinct == NULL) return RS_OK;
+    if (!c->collects || c->distinct->n == 0) return RS_OK;
     uint64_t cost = c->distinct->size_bytes * (c->distinct->size_bytes / c->distinct->n > LONG_ENTRY ? 5 : 8);
     cost += n * rs_bit_width(c->distinct->n - 1) + TABLE_BITS;
     if (cost < *bits) {
@@ -579,7 +670,10 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
     if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, first, leaves, &alike));
     if (alike) RS_TRY(fill(self, 1, &alike));
     if (!alike) return RS_OK;
-    RS_TRY(fill_broken(self));
+    if (self->start == 0) self->guess.cut.start_size = 0; /* its leaves are not constant */
+    for (uint32_t i = 0; i < self->n; i++) {
+        if (self->begins[i] == MISFIT) RS_TRY(rs_buffer_append(&self->misfits, &i, sizeof i, self->err));
+    }
     return make_template(self, out, found);
 }
 
@@ -603,7 +697,7 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
     rs_status status = find(self, out, found);
     if (status == RS_OK && *found) status = keep_misfits(self, out);
     rs_buffer_clear(&self->misfits);
-    rs_buffer_clear(&self->places);
+    free_places(self);
     for (uint32_t k = 0; k < RS_CUT_LEAVES; k++) rs_buffer_clear(&self->columns[k].bytes);
     free(self);
     return status;

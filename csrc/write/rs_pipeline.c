@@ -34,7 +34,17 @@ typedef struct worker {
     bool joinable; /* for the caller only: it was started and not joined */
 } worker;
 
+/* The tasks of a step that threads share. */
+typedef struct tasks {
+    struct tasks *next;
+    rs_task *task;
+    void *work;
+    uint32_t first, n;  /* the next one to take, and how many there are */
+    unsigned n_running; /* threads, besides that of the step, that run one */
+} tasks;
+
 struct rs_pipeline {
+    rs_crew crew;
     int64_t process_id; /* the process that opened the pipeline */
     rs_os_monitor *monitor;
     worker *workers;
@@ -44,6 +54,7 @@ struct rs_pipeline {
     bool held;                  /* no block may be settled or written */
     queued_block *first, *last; /* closed blocks, in the order of writing */
     queued_block *open;         /* blocks that are being filled */
+    tasks *shared;              /* tasks that no thread has taken yet */
     rs_raw_block *spare;
     unsigned n_spare;
     uint32_t n_closed;
@@ -52,7 +63,7 @@ struct rs_pipeline {
     rs_error failure;
 };
 
-typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, TRY, SETTLE, ENCODE, WRITE } step;
+typedef enum step { NOTHING, SURVEY, LIST, PREPARE, WEIGH, TRY, SETTLE, ENCODE, WRITE, HELP } step;
 
 /* A step of a block, with its arguments. */
 typedef struct job {
@@ -61,6 +72,8 @@ typedef struct job {
     rs_chunk *chunk;   /* ENCODE */
     uint32_t first, n; /* PREPARE: the alternatives */
     bool forgets;      /* WRITE: gives back the pages of the block */
+    tasks *shared;     /* HELP */
+    uint32_t number;   /* HELP: the task */
     rs_stats part;
 } job;
 
@@ -112,6 +125,7 @@ static step find_step(const rs_pipeline *self, queued_block **out) {
     *out = q;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
     if (q != NULL && q->to_encode != NULL) return ENCODE;
+    if (self->shared != NULL) return HELP;
     if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
     if (q != NULL && may_try(q) && !self->held) return TRY;
     if (q != NULL && may_settle(q) && !self->held) return SETTLE;
@@ -123,6 +137,16 @@ static step find_step(const rs_pipeline *self, queued_block **out) {
     }
     *out = q;
     return next;
+}
+
+/* Takes the next task of a step. */
+static uint32_t take_task(rs_pipeline *self, tasks *shared) {
+    const uint32_t number = shared->first++;
+    tasks **link = &self->shared;
+    if (shared->first < shared->n) return number;
+    while (*link != shared) link = &(*link)->next;
+    *link = shared->next;
+    return number;
 }
 
 /* Finds the next step and marks its block as taken. */
@@ -142,6 +166,11 @@ static job take(rs_pipeline *self) {
         j.chunk = q->to_encode;
         q->to_encode = j.chunk->next;
         q->n_encoding++;
+        break;
+    case HELP:
+        j.shared = self->shared;
+        j.number = take_task(self, j.shared);
+        j.shared->n_running++;
         break;
     case NOTHING: break;
     default: q->settling = true; break;
@@ -277,13 +306,39 @@ static void run(rs_pipeline *self, job *j) {
     }
 }
 
+static void help(rs_pipeline *self, const job *j) {
+    rs_os_monitor_leave(self->monitor);
+    j->shared->task(j->shared->work, j->number);
+    rs_os_monitor_enter(self->monitor);
+    j->shared->n_running--;
+}
+
 /* Does one step. Returns false if there is nothing to do. */
 static bool work_once(rs_pipeline *self) {
     job j = take(self);
     if (j.step == NOTHING) return false;
-    run(self, &j);
+    if (j.step == HELP) help(self, &j);
+    else run(self, &j);
     rs_os_monitor_wake(self->monitor);
     return true;
+}
+
+/* Shares the tasks of a step with idle threads. Comes from the thread of the step, which is outside. */
+static void share(rs_crew *crew, rs_task *task, void *work, uint32_t n) {
+    rs_pipeline *self = (rs_pipeline *)(void *)crew; /* its first field */
+    tasks shared = {.task = task, .work = work, .n = n};
+    rs_os_monitor_enter(self->monitor);
+    shared.next = self->shared;
+    self->shared = &shared;
+    rs_os_monitor_wake(self->monitor);
+    while (shared.first < shared.n) {
+        const uint32_t number = take_task(self, &shared);
+        rs_os_monitor_leave(self->monitor);
+        task(work, number);
+        rs_os_monitor_enter(self->monitor);
+    }
+    while (shared.n_running > 0) (void)rs_os_monitor_wait(self->monitor, IDLE_MS);
+    rs_os_monitor_leave(self->monitor);
 }
 
 /* The main function of a thread. */
@@ -350,6 +405,7 @@ rs_status rs_pipeline_open(rs_pipeline **out, unsigned threads, rs_error *err) {
     }
     self->process_id = rs_os_process_id();
     self->n_workers = threads;
+    self->crew.run = share;
     *out = self;
     return RS_OK;
 }
@@ -410,12 +466,13 @@ void rs_pipeline_release(rs_pipeline *self) {
     rs_os_monitor_leave(self->monitor);
 }
 
-static queued_block *new_queued(rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
+static queued_block *new_queued(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
     queued_block *q = (queued_block *)calloc(1, sizeof *q);
     if (q == NULL) {
         (void)rs_no_memory(err);
         return NULL;
     }
+    if (writer->encoding.choices.crew == NULL) writer->encoding.choices.crew = &self->crew; /* no thread reads it yet */
     q->writer = writer;
     q->block = block;
     q->bytes = rs_raw_block_memory(block);
@@ -432,7 +489,7 @@ static queued_block **find_open(rs_pipeline *self, const rs_raw_block *block) {
 rs_status rs_pipeline_add_open(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
     queued_block **link = find_open(self, block);
     if (*link == NULL) {
-        *link = new_queued(writer, block, err);
+        *link = new_queued(self, writer, block, err);
         if (*link == NULL) return RS_E_MEM;
     }
     wake_worker(self);
@@ -451,7 +508,7 @@ void rs_pipeline_withdraw(rs_pipeline *self, const rs_raw_block *block) {
 rs_status rs_pipeline_add_closed(rs_pipeline *self, rs_block_writer *writer, rs_raw_block *block, rs_error *err) {
     queued_block **link = find_open(self, block), *q = *link;
     if (q != NULL) *link = q->next;
-    else q = new_queued(writer, block, err);
+    else q = new_queued(self, writer, block, err);
     if (q == NULL) return RS_E_MEM;
     q->next = NULL;
     if (self->last == NULL) self->first = q;

@@ -53,6 +53,30 @@ def test_the_bytes_of_a_list_are_the_same(n, compression):
     assert all(other == out[0] for other in out[1:])
 
 
+def patterned(i, n, word):
+    """A string of one pattern, whose last part of the store breaks rules that hold before."""
+    late = i > n - 200
+    code, size = i * 7919 % 9973, (3000 if late else i % 200)
+    again = code + 1 if late and i % 3 == 0 else code
+    text = f"/data/{'new' if late else 'old'}/{word}{i % 37}/{code}-{again:05}-{size} at {i // 60 % 24:02}:{i % 60:02}"
+    return f"no pattern, {i}" if i % 97 == 0 else text
+
+
+@pytest.mark.parametrize("word", ["box", "κουτί"])
+def test_the_bytes_of_strings_of_one_pattern_are_the_same(word):
+    n = 30_000
+    strings, out = [patterned(i, n, word) for i in range(n)], []
+    for threads in (0, 1, 2, 3, 8):
+        builder = native.Builder("anonymous", threads=threads)
+        builder.extend(strings)
+        segment = builder.finish()
+        out.append(content(segment))
+        segment.close()
+    with RecordList(strings) as x:
+        assert list(x) == strings and "concat" in str(x.info())
+    assert all(other == out[0] for other in out[1:])
+
+
 def test_the_bytes_of_a_mapping_are_the_same(monkeypatch):
     monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
     out = []
