@@ -269,10 +269,7 @@ rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bo
 
 /* ---- Symbol tables ---- */
 
-/* The result of coding some strings with a table. */
-typedef struct trial {
-    uint64_t units, coded; /* units, and bytes of their codes */
-} trial;
+typedef rs_symbols_trial trial;
 
 /* Codes a sample of the strings. */
 static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n, trial *out,
@@ -330,37 +327,29 @@ bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units) 
     return choices->level == RS_LEVEL_SMALL || (choices->level == RS_LEVEL_AUTO && units <= LITTLE_UNITS);
 }
 
-/* Makes a table and keeps it when the table and the codes of the strings, of `total` units, take fewer than `worth`
- * bytes. Else *out is unchanged. The size is estimated from the same sample of strings as later trials of the table,
- * because training knows only how well the table fits its own sample. */
-static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
-                              unsigned unit_bytes, uint64_t total, uint64_t worth, const rs_trained *trained,
-                              rs_symbol_table **out, rs_error *err) {
-    rs_buffer bytes = {0};
-    rs_symbols_encoder *encoder = NULL;
+/* Makes a table, with an encoder, when the table and the codes of the strings, of `total` units, take fewer than `worth`
+ * bytes. The size is estimated from the same sample of strings as later trials of the table, because training knows
+ * only how well the table fits its own sample. */
+static rs_status make_symbols(rs_symbols_search *self, bool small, uint64_t total, uint64_t worth) {
+    const rs_trained *trained = self->trained;
     uint64_t coded = trained == NULL ? 0 : trained->coded;
-    trial tried;
-    const bool small = rs_dictionaries_use_small_codes(self->choices, total);
     rs_status status;
-    if (trained == NULL) status = rs_symbols_train(strings, n, unit_bytes, small, &bytes, &coded, err);
-    else if (rs_slice_left(&trained->bytes) == 0) return RS_OK;
-    else status = rs_buffer_append(&bytes, trained->bytes.ptr, rs_slice_left(&trained->bytes), err);
-    uint64_t size = bytes.size_bytes + RS_FMT_BLOCK_SIZE;
-    if (status == RS_OK && coded + size < worth) {
-        status = rs_symbols_encoder_open(rs_slice_of(bytes.data, bytes.size_bytes), small, &encoder, err);
+    if (trained == NULL) {
+        status = rs_symbols_train(self->strings, self->n, self->unit_bytes, small, &self->bytes, &coded, NULL);
+    } else {
+        status = rs_buffer_append(&self->bytes, trained->bytes.ptr, rs_slice_left(&trained->bytes), NULL);
     }
-    if (encoder != NULL) status = try_symbols(encoder, strings, n, &tried, err);
-    if (encoder != NULL && status == RS_OK && coded_at(tried, total) + size < worth) {
-        status = keep_symbols(self, position_id, unit_bytes == 1 ? 1 : 2, &bytes, encoder, out, err);
-        encoder = NULL;
-        if (status == RS_OK) {
-            (*out)->units = tried.units;
-            (*out)->coded = tried.coded;
-        }
-    }
-    rs_symbols_encoder_close(encoder);
-    rs_buffer_clear(&bytes);
-    return status == RS_E_ARG_LIMIT ? RS_OK : status;
+    if (status == RS_E_ARG_LIMIT || (status == RS_OK && self->bytes.size_bytes == 0)) return RS_OK;
+    RS_TRY(status);
+    const uint64_t size = self->bytes.size_bytes + RS_FMT_BLOCK_SIZE;
+    const rs_slice bytes = rs_slice_of(self->bytes.data, self->bytes.size_bytes);
+    if (coded + size >= worth) return RS_OK;
+    RS_TRY(rs_symbols_encoder_open(bytes, small, &self->encoder, NULL));
+    RS_TRY(try_symbols(self->encoder, self->strings, self->n, &self->made, NULL));
+    if (coded_at(self->made, total) + size < worth) return RS_OK;
+    rs_symbols_encoder_close(self->encoder);
+    self->encoder = NULL;
+    return RS_OK;
 }
 
 /* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or the bytes lost
@@ -371,28 +360,45 @@ static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
     return coded <= before || coded - before <= before / DRIFT_PART || coded - before <= old->size_bytes;
 }
 
-rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
-                                  size_t n, unsigned unit_bytes, const rs_trained *trained, rs_symbol_table **out,
-                                  rs_error *err) {
-    rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes == 1 ? 1 : 2), *made = NULL;
+static rs_status search(const rs_dictionaries *self, rs_symbols_search *s) {
     uint64_t total = 0;
-    trial now = {0, 0};
+    for (size_t i = 0; i < s->n; i++) total += s->strings[i].n_units;
+    uint64_t worth = total * s->unit_bytes;
+    s->old = newest_symbols(self, s->position_id, s->unit_bytes);
+    if (s->old != NULL) RS_TRY(try_symbols(s->old->encoder, s->strings, s->n, &s->now, NULL));
+    s->uses_old = s->now.units > 0 && coded_at(s->now, total) < worth;
+    if (s->uses_old) worth = coded_at(s->now, total);
+    s->tries = total >= MIN_UNITS &&
+               (s->now.units == 0 || self->choices->level == RS_LEVEL_SMALL || !still_good(s->old, s->now, total));
+    return s->tries ? make_symbols(s, rs_dictionaries_use_small_codes(self->choices, total), total, worth) : RS_OK;
+}
+
+void rs_dictionaries_search(const rs_dictionaries *self, rs_symbols_search *s) { s->status = search(self, s); }
+
+void rs_symbols_search_clear(rs_symbols_search *s) {
+    rs_symbols_encoder_close(s->encoder);
+    rs_buffer_clear(&s->bytes);
+    memset(s, 0, sizeof *s);
+}
+
+bool rs_dictionaries_is_stale(const rs_dictionaries *self, const rs_symbols_search *s) {
+    return newest_symbols(self, s->position_id, s->unit_bytes) != s->old;
+}
+
+rs_status rs_dictionaries_keep(rs_dictionaries *self, rs_symbols_search *s, rs_symbol_table **out, rs_error *err) {
+    rs_symbols_encoder *encoder = s->encoder;
     *out = NULL;
-    for (size_t i = 0; i < n; i++) total += strings[i].n_units;
-    uint64_t worth = total * unit_bytes;
-    if (old != NULL) RS_TRY(try_symbols(old->encoder, strings, n, &now, err));
-    if (now.units > 0 && coded_at(now, total) < worth) {
-        worth = coded_at(now, total);
-        *out = old;
-    }
-    if (total >= MIN_UNITS &&
-        (now.units == 0 || self->choices->level == RS_LEVEL_SMALL || !still_good(old, now, total))) {
-        RS_TRY(make_symbols(self, position_id, strings, n, unit_bytes, total, worth, trained, &made, err));
-        if (made != NULL) {
-            *out = made;
-        } else if (*out != NULL) { /* no table is better, so later runs need not try again */
-            old->units = now.units;
-            old->coded = now.coded;
+    if (s->status != RS_OK) return rs_no_memory(err);
+    if (encoder != NULL) {
+        s->encoder = NULL;
+        RS_TRY(keep_symbols(self, s->position_id, s->unit_bytes, &s->bytes, encoder, out, err));
+        (*out)->units = s->made.units;
+        (*out)->coded = s->made.coded;
+    } else if (s->uses_old) {
+        *out = s->old;
+        if (s->tries) { /* no table is better, so later runs need not try again */
+            s->old->units = s->now.units;
+            s->old->coded = s->now.coded;
         }
     }
     if (*out != NULL) (*out)->used = self->run;

@@ -103,13 +103,39 @@ typedef struct rs_trained {
  * and the table is a large part of a small store. */
 bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units);
 
-/* Finds or makes a symbol table for strings. With unit_bytes 4 they are the UTF-16 of strings with such units. The
- * position's table is reused while it codes nearly as well as when it was made, except at the level SMALL; else a new
- * one is tried: `trained`, or if that is NULL one that is trained now. Sets *out to NULL when no table saves bytes; a
- * table lives as long as `self`. RS_E_MEM, and the errors of write_bytes. */
-RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
-                                               const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
-                                               const rs_trained *trained, rs_symbol_table **out, rs_error *err);
+/* The result of coding some strings with a table. */
+typedef struct rs_symbols_trial {
+    uint64_t units, coded; /* units, and bytes of their codes */
+} rs_symbols_trial;
+
+/* The search for a symbol table for n strings. Zero it and set the first five fields; rs_symbols_search_clear at the
+ * end. */
+typedef struct rs_symbols_search {
+    uint64_t position_id;
+    unsigned unit_bytes;
+    const rs_symbol_string *strings; /* borrowed until the end of rs_dictionaries_search */
+    size_t n;
+    const rs_trained *trained;   /* a table to try if a new one is tried, else NULL; borrowed like `strings` */
+    rs_symbol_table *old;        /* the newest table of the position, or NULL */
+    rs_symbols_trial now;        /* of `old` */
+    bool uses_old, tries;        /* `old` saves bytes; a new table was trained */
+    rs_buffer bytes;             /* the new table */
+    rs_symbols_encoder *encoder; /* of the new table if it is better, else NULL */
+    rs_symbols_trial made;       /* of the new table */
+    rs_status status;            /* RS_OK or RS_E_MEM */
+} rs_symbols_search;
+
+/* Finds or trains a symbol table. The position's table is reused while it codes nearly as well as when it was made,
+ * except at the level SMALL; else a new one is tried: `trained`, or if that is NULL one that is trained now. Several threads may search at once while `self` does not
+ * change. */
+void rs_dictionaries_search(const rs_dictionaries *self, rs_symbols_search *s);
+/* Returns whether the position has got another table since the search, which must then be repeated. */
+bool rs_dictionaries_is_stale(const rs_dictionaries *self, const rs_symbols_search *s);
+/* Keeps the found table. Sets *out to NULL when no table saves bytes; a table lives as long as `self`. RS_E_MEM, and the
+ * errors of write_bytes. */
+RS_NODISCARD rs_status rs_dictionaries_keep(rs_dictionaries *self, rs_symbols_search *s, rs_symbol_table **out,
+                                            rs_error *err);
+void rs_symbols_search_clear(rs_symbols_search *s);
 
 /* The strings of one position, for a symbol table that several positions may share. */
 typedef struct rs_symbol_group {
@@ -120,7 +146,7 @@ typedef struct rs_symbol_group {
 
 /* Finds or makes one symbol table for n groups, n not 0. The strings of the groups are adjacent in one array. The
  * table must save more than `least` bytes in the groups that join; a new table must save its own bytes too. Else *out
- * becomes NULL, and the failed attempt is recorded. Errors of rs_dictionaries_symbols. */
+ * becomes NULL, and the failed attempt is recorded. Errors of rs_dictionaries_keep. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
                                              rs_error *err);

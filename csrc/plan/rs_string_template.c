@@ -52,8 +52,9 @@ typedef struct place {
 /* Strings that one thread has cut. */
 typedef struct piece {
     uint32_t n_misfits;
-    bool differs; /* a string that fits does not begin with the start of the cut */
+    uint64_t changed; /* bit k: leaf k differs from the first string */
 } piece;
+RS_STATIC_ASSERT(RS_CUT_LEAVES <= 64, "bits for leaves");
 
 /* Strings are cut in pieces, and then each leaf is counted over all strings, so that threads share both. */
 typedef struct filler {
@@ -70,8 +71,8 @@ typedef struct filler {
     piece *pieces;
     place *places;                /* place i + k * stride: of leaf k in string i */
     size_t stride;                /* an odd number of cache lines: powers of two would share few sets of the caches */
-    uint32_t start;               /* leaves before it are constant in all strings */
-    uint8_t order[RS_CUT_LEAVES]; /* the leaves from `start` on, long ones first, since threads should end together */
+    uint64_t constants;           /* bit k: leaf k is constant, in the sample at first, then in all strings */
+    uint8_t order[RS_CUT_LEAVES]; /* the other leaves, long ones first, since threads should end together */
     rs_buffer misfits;            /* u32: the numbers of the strings that do not fit */
     rs_error *err;
 } filler;
@@ -146,11 +147,13 @@ static void cut_piece(void *work, uint32_t number) {
         }
         const rs_slice units = rs_stats_units(self->stats, self->a->offsets[i * self->step], self->unit_bytes);
         self->begins[i] = (uint32_t)(units.ptr - self->stats->values.base);
-        own->differs = own->differs || from < self->guess.cut.start_leaf;
         for (uint32_t k = 0; k < from; k++, at += self->stride) *at = self->first[k];
         for (uint32_t k = from; k < self->guess.cut.n_leaves; k++, at += self->stride) {
-            at->begin = (uint16_t)(leaves[k].ptr - s.ptr);
-            at->end = (uint16_t)(leaves[k].end - s.ptr);
+            const rs_slice leaf = rs_cut_load(&leaves[k]);
+            at->begin = (uint16_t)(leaf.ptr - s.ptr);
+            at->end = (uint16_t)(leaf.end - s.ptr);
+            if ((self->constants >> k & 1) == 0 || rs_slice_equal(leaf, self->columns[k].first)) continue;
+            own->changed |= UINT64_C(1) << k;
         }
     }
 }
@@ -168,8 +171,11 @@ static void free_places(filler *self) {
 static rs_status cut_all(filler *self, uint32_t step, bool *alike) {
     const uint32_t n = (self->a->n_offsets + step - 1) / step, n_pieces = (n + PIECE - 1) / PIECE;
     uint32_t misfits = 0;
-    bool differs = false;
     free_places(self);
+    self->constants = 0;
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
+        if (self->columns[k].constant) self->constants |= UINT64_C(1) << k;
+    }
     self->step = step;
     self->n = n;
     self->stride = ((((size_t)n + 15) / 16) | 1) * 16;
@@ -180,10 +186,9 @@ static rs_status cut_all(filler *self, uint32_t step, bool *alike) {
     rs_crew_run(self->stats->choices->crew, cut_piece, self, n_pieces);
     for (uint32_t i = 0; i < n_pieces; i++) {
         misfits += self->pieces[i].n_misfits;
-        differs = differs || self->pieces[i].differs;
+        self->constants &= ~self->pieces[i].changed;
     }
     self->n_fits = n - misfits;
-    self->start = self->guess.cut.start_size == 0 || differs ? 0 : self->guess.cut.start_leaf;
     *alike = misfits <= 16 + n / 5 && self->n_fits >= 8 && misfits * 5 < self->n_fits;
     return RS_OK;
 }
@@ -265,44 +270,44 @@ static inline rs_status add_text(const filler *self, column *c, const uint8_t *t
     return repeated ? RS_OK : add_new(self, c, rs_slice_of(text, size));
 }
 
-/* Returns the text of leaf k in string i, as units of 1 byte; `narrow` has room for them. */
-static inline rs_slice text_at(const filler *self, uint32_t i, uint32_t k, uint8_t *narrow) {
-    const place *at = &self->places[i + k * self->stride];
-    const uint8_t *units = self->stats->values.base + self->begins[i];
-    const rs_slice s =
-        rs_slice_of(units + (size_t)at->begin * self->unit_bytes, (size_t)(at->end - at->begin) * self->unit_bytes);
-    return self->unit_bytes == 1 ? s : rs_cut_narrow(s, narrow);
+/* Returns the text at a place, as units of 1 byte; `narrow` has room for them. */
+static inline rs_slice text_at(const uint8_t *units, place at, unsigned unit_bytes, uint8_t *narrow) {
+    const rs_slice s = rs_slice_of(units + (size_t)at.begin * unit_bytes, (size_t)(at.end - at.begin) * unit_bytes);
+    return unit_bytes == 1 ? s : rs_cut_narrow(s, narrow);
 }
 
 /* Returns whether leaf k repeats leaf `of` in all strings, without units above 255. */
 static bool repeats_leaf(const filler *self, uint32_t k, uint32_t of) {
+    const place *at = self->places + k * self->stride, *other = self->places + of * self->stride;
     uint8_t narrow[2][RS_CUT_UNITS];
     for (uint32_t i = 0; i < self->n; i++) {
+        const uint8_t *units = self->stats->values.base + self->begins[i];
         if (self->begins[i] == MISFIT) continue;
-        const rs_slice s = text_at(self, i, k, narrow[0]);
-        if (!rs_slice_equal(s, text_at(self, i, of, narrow[1]))) return false;
-        if (self->unit_bytes == 2 && s.ptr != s.end && memchr(s.ptr, RS_CUT_WIDE, rs_slice_left(&s)) != NULL)
+        const rs_slice s = text_at(units, at[i], self->unit_bytes, narrow[0]);
+        if (!rs_slice_equal(s, text_at(units, other[i], self->unit_bytes, narrow[1]))) return false;
+        if (self->unit_bytes == 2 && s.ptr != s.end && memchr(s.ptr, RS_CUT_WIDE, rs_slice_left(&s)) != NULL) {
             return false;
+        }
     }
     return true;
 }
 
-/* Requests the memory of a text that is read soon: a leaf touches one line or two of each string. */
-static inline void prefetch_text(const filler *self, uint32_t i, uint32_t k) {
-    if (i >= self->n || self->begins[i] == MISFIT) return;
-    const place *at = &self->places[i + k * self->stride];
-    const uint8_t *units = self->stats->values.base + self->begins[i];
-    RS_PREFETCH(units + (size_t)at->begin * self->unit_bytes);
-    RS_PREFETCH(units + (size_t)at->end * self->unit_bytes);
-}
-
+/* Adds the texts of leaf k. A leaf touches a line or two of each string, which are requested some strings before. */
 static rs_status count_texts(const filler *self, column *c, uint32_t k) {
+    const uint32_t *begins = self->begins, n = self->n;
+    const place *at = self->places + k * self->stride;
+    const uint8_t *base = self->stats->values.base;
+    const unsigned unit = self->unit_bytes;
     uint8_t narrow[2][RS_CUT_UNITS]; /* this text and the last one, when units have 2 bytes */
-    for (uint32_t i = 0; i < self->n; i++) {
-        if (i == self->n / 2) c->n_half = c->distinct->n;
-        prefetch_text(self, i + AHEAD, k);
-        if (self->begins[i] == MISFIT) continue;
-        const rs_slice s = text_at(self, i, k, narrow[c->n % 2]);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t next = i + AHEAD;
+        if (i == n / 2) c->n_half = c->distinct->n;
+        if (next < n && begins[next] != MISFIT) {
+            RS_PREFETCH(base + begins[next] + (size_t)at[next].begin * unit);
+            RS_PREFETCH(base + begins[next] + (size_t)at[next].end * unit);
+        }
+        if (begins[i] == MISFIT) continue;
+        const rs_slice s = text_at(base + begins[i], at[i], unit, narrow[c->n % 2]);
         RS_TRY(add_text(self, c, s.ptr, rs_slice_left(&s)));
         c->n++;
     }
@@ -370,23 +375,24 @@ static rs_status begin_columns(filler *self, rs_slice first, const rs_slice *lea
 /* Returns a guess at the work to count a leaf, from its text in one string. */
 static size_t work_of(const filler *self, uint32_t k) {
     const column *c = &self->columns[k];
-    return c->constant ? 0 : rs_slice_left(&c->first) + (c->collects ? 16 : 1);
+    return rs_slice_left(&c->first) + (c->collects ? 16 : 1);
 }
 
 /* Cuts every `step`-th string and adds its texts. Sets *alike to false when too few fit. */
 static rs_status fill(filler *self, uint32_t step, bool *alike) {
-    const uint32_t n_leaves = self->guess.cut.n_leaves;
+    uint32_t n = 0;
     RS_TRY(cut_all(self, step, alike));
     if (!*alike) return RS_OK;
-    for (uint32_t k = self->start; k < n_leaves; k++) {
-        uint32_t at = k - self->start;
-        for (; at > 0 && work_of(self, self->order[at - 1]) < work_of(self, k); at--) {
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
+        uint32_t at = n;
+        if ((self->constants >> k & 1) != 0) continue;
+        for (n++; at > 0 && work_of(self, self->order[at - 1]) < work_of(self, k); at--) {
             self->order[at] = self->order[at - 1];
         }
         self->order[at] = (uint8_t)k;
     }
-    rs_crew_run(self->n < PIECE ? NULL : self->stats->choices->crew, count_leaf, self, n_leaves - self->start);
-    for (uint32_t k = 0; k < n_leaves; k++) {
+    rs_crew_run(self->n < PIECE ? NULL : self->stats->choices->crew, count_leaf, self, n);
+    for (uint32_t k = 0; k < self->guess.cut.n_leaves; k++) {
         if (self->columns[k].status != RS_OK) return rs_no_memory(self->err);
     }
     return RS_OK;
@@ -670,7 +676,8 @@ static rs_status find(filler *self, rs_template *out, bool *found) {
     if (self->a->n >= 8 * TRIED) RS_TRY(try_some(self, first, leaves, &alike));
     if (alike) RS_TRY(fill(self, 1, &alike));
     if (!alike) return RS_OK;
-    if (self->start == 0) self->guess.cut.start_size = 0; /* its leaves are not constant */
+    const uint64_t begin = (UINT64_C(1) << self->guess.cut.start_leaf) - 1;
+    if ((self->constants & begin) != begin) self->guess.cut.start_size = 0; /* it holds for constant leaves only */
     for (uint32_t i = 0; i < self->n; i++) {
         if (self->begins[i] == MISFIT) RS_TRY(rs_buffer_append(&self->misfits, &i, sizeof i, self->err));
     }

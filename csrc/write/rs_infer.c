@@ -13,8 +13,18 @@ typedef struct infer {
     rs_dictionaries *dictionaries;
     unsigned table_depth;
     rs_links *links;
+    struct text *texts; /* the symbols nodes without a shared table, in the order of settling */
+    uint32_t n_texts, next_text;
     rs_error *err;
 } infer;
+
+/* A symbols node, and the search for its table. */
+typedef struct text {
+    const infer *of;
+    rs_plan *plan;
+    uint64_t units;
+    rs_symbols_search search;
+} text;
 
 /* ---- Settling: making the tables of a plan, and filling in their numbers ---- */
 
@@ -62,23 +72,80 @@ static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table)
     return RS_OK;
 }
 
+/* Searches a table for a text. Errors stay in the search. */
+static void search_symbols(const infer *self, text *t) {
+    const rs_plan *d = t->plan;
+    rs_symbol_string *strings = NULL;
+    t->search.position_id = d->position_id;
+    t->search.unit_bytes = unit_of(d);
+    t->search.strings = d->texts;
+    t->search.n = (size_t)d->n;
+    if (d->texts == NULL) {
+        t->search.strings = strings = (rs_symbol_string *)malloc((d->of->n_offsets + (size_t)1) * sizeof *strings);
+        t->search.status = RS_E_MEM;
+        if (strings == NULL) return;
+        t->search.n = (size_t)(list_strings(self, d, strings) - strings);
+        t->search.trained = d->without == NULL && d->of->prepared != NULL ? d->of->prepared->trained : NULL;
+    }
+    rs_dictionaries_search(self->dictionaries, &t->search);
+    free(strings);
+}
+
+static void search_task(void *work, uint32_t number) {
+    text *t = ((text **)work)[number];
+    search_symbols(t->of, t);
+}
+
 static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_table *table = NULL;
     if (d->link != NULL) return RS_OK; /* it has a shared table already */
-    if (d->texts != NULL) {
-        RS_TRY(rs_dictionaries_symbols(self->dictionaries, d->position_id, d->texts, (size_t)d->n, unit_of(d), NULL,
-                                       &table, self->err));
-        return settle_strings(self, d, table);
+    text *t = &self->texts[self->next_text++];
+    RS_ASSERT(t->plan == d);
+    if (rs_dictionaries_is_stale(self->dictionaries, &t->search)) {
+        rs_symbols_search_clear(&t->search);
+        search_symbols(self, t);
     }
-    rs_symbol_string *strings = (rs_symbol_string *)malloc((d->of->n_offsets + 1) * sizeof *strings);
-    if (strings == NULL) return rs_no_memory(self->err);
-    const size_t n = (size_t)(list_strings(self, d, strings) - strings);
-    const rs_trained *trained = d->without == NULL && d->of->prepared != NULL ? d->of->prepared->trained : NULL;
-    rs_status status =
-        rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, n, unit_of(d), trained, &table, self->err);
-    free(strings);
-    RS_TRY(status);
+    RS_TRY(rs_dictionaries_keep(self->dictionaries, &t->search, &table, self->err));
     return settle_strings(self, d, table);
+}
+
+/* Lists the symbols nodes without a table at `out` from number n on; if `out` is NULL, only counts them. Returns the new
+ * number. */
+static uint32_t list_texts(const infer *self, rs_plan *d, text *out, uint32_t n) {
+    if (d->kind == RS_FMT_NODE_SYMBOLS && d->link == NULL) {
+        if (out != NULL) {
+            out[n].of = self;
+            out[n].plan = d;
+            for (size_t i = 0; d->texts != NULL && i < d->n; i++) out[n].units += d->texts[i].n_units;
+            if (d->texts == NULL) out[n].units = d->of->total;
+        }
+        n++;
+    }
+    for (uint32_t i = 0; i < d->n_children; i++) n = list_texts(self, d->children[i], out, n);
+    return n;
+}
+
+static int compare_units(const void *a, const void *b) {
+    const uint64_t left = (*(text *const *)a)->units, right = (*(text *const *)b)->units;
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* Searches the tables of all symbols nodes. Threads share the searches, the longest texts first. */
+static rs_status search_all(infer *self, rs_plan *root) {
+    const uint32_t n = list_texts(self, root, NULL, 0);
+    if (n == 0) return RS_OK;
+    text **by_size = (text **)malloc(n * sizeof *by_size);
+    self->texts = (text *)calloc(n, sizeof *self->texts);
+    if (by_size == NULL || self->texts == NULL) {
+        free(by_size);
+        return rs_no_memory(self->err);
+    }
+    self->n_texts = list_texts(self, root, self->texts, 0);
+    for (uint32_t i = 0; i < n; i++) by_size[i] = &self->texts[i];
+    qsort(by_size, n, sizeof *by_size, compare_units);
+    rs_crew_run(self->stats->choices->crew, search_task, by_size, n);
+    free(by_size);
+    return RS_OK;
 }
 
 /* ---- One symbol table for all positions with too little text for a table of their own ---- */
@@ -240,12 +307,16 @@ rs_status rs_infer_survey(rs_stats *stats, uint64_t position_id, rs_error *err) 
 
 rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned table_depth, rs_buffer *out,
                         rs_links *links, rs_error *err) {
-    infer self = {stats, dictionaries, table_depth, links, err};
+    infer self = {stats, dictionaries, table_depth, links, NULL, 0, 0, err};
     rs_plan *root = NULL;
     RS_TRY(rs_plan_choose(stats, dictionaries, table_depth, &root, err));
     RS_TRY(settle_little(&self, root, 1));
     RS_TRY(settle_little(&self, root, 2));
-    RS_TRY(settle(&self, root));
+    rs_status status = search_all(&self, root);
+    if (status == RS_OK) status = settle(&self, root);
+    for (uint32_t i = 0; i < self.n_texts; i++) rs_symbols_search_clear(&self.texts[i].search);
+    free(self.texts);
+    RS_TRY(status);
     RS_TRY(rs_plan_move_rare(stats, root, err));
     return emit_tree(root, links, out, err);
 }

@@ -146,19 +146,28 @@ TEST(test_forgetting) {
     rs_dictionaries_clear(&dictionaries);
 }
 
+static rs_symbol_table *table_of(const rs_symbol_string *strings, size_t n, unsigned unit) {
+    rs_symbols_search search = {.position_id = 7, .unit_bytes = unit, .strings = strings, .n = n};
+    rs_symbol_table *table = NULL;
+    rs_dictionaries_search(&dictionaries, &search);
+    CHECK(!rs_dictionaries_is_stale(&dictionaries, &search));
+    CHECK_OK(rs_dictionaries_keep(&dictionaries, &search, &table, &err), &err);
+    CHECK(rs_dictionaries_is_stale(&dictionaries, &search) == (table != NULL && table != search.old));
+    rs_symbols_search_clear(&search);
+    return table;
+}
+
 static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
     static char texts[2000][40];
     static uint8_t wide[2000][80];
     rs_symbol_string strings[2000];
-    rs_symbol_table *table = NULL;
     for (uint32_t i = 0; i < n; i++) {
         (void)snprintf(texts[i], sizeof texts[i], format, i * 7919 % 1000);
         strings[i].n_units = strlen(texts[i]);
         for (uint32_t k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
         strings[i].units = unit == 1 ? (const uint8_t *)texts[i] : wide[i];
     }
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, unit, NULL, &table, &err), &err);
-    return table;
+    return table_of(strings, n, unit);
 }
 
 TEST(test_symbols) {
@@ -181,37 +190,13 @@ TEST(test_symbols) {
     rs_dictionaries_clear(&dictionaries);
 }
 
-/* A table that was trained before is the table, unless training failed. */
-TEST(test_trained) {
-    rs_symbol_string strings[2000];
-    rs_symbol_table *table = NULL;
-    rs_buffer bytes = {0};
-    rs_trained trained = {{NULL, NULL}, 0};
-    start();
-    for (uint32_t i = 0; i < 2000; i++) {
-        strings[i].units = (const uint8_t *)(i % 2 == 0 ? "the same words" : "and other ones");
-        strings[i].n_units = 14;
-    }
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 2000, 1, &trained, &table, &err), &err);
-    CHECK(table == NULL && written == 0);
-    CHECK_OK(rs_symbols_train(strings, 1000, 1, false, &bytes, &trained.coded, &err), &err);
-    trained.bytes = rs_slice_of(bytes.data, bytes.size_bytes);
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 2000, 1, &trained, &table, &err), &err);
-    REQUIRE(table != NULL && written == 1);
-    CHECK_U64(table->size_bytes, bytes.size_bytes + RS_FMT_BLOCK_SIZE);
-    rs_buffer_clear(&bytes);
-    rs_dictionaries_clear(&dictionaries);
-}
-
 TEST(test_random_strings) {
     static uint8_t noise[40000];
     rs_symbol_string strings[1000];
-    rs_symbol_table *table = NULL;
     start();
     for (uint32_t i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
     for (uint32_t i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 1000, 1, NULL, &table, &err), &err);
-    CHECK(table == NULL && written == 0);
+    CHECK(table_of(strings, 1000, 1) == NULL && written == 0);
     rs_dictionaries_clear(&dictionaries);
 }
 
@@ -219,7 +204,6 @@ TEST(test_random_strings) {
 static rs_symbol_table *sentences(uint32_t n) {
     static char words[6000][8], text[24000][12 * 8];
     static rs_symbol_string strings[24000];
-    rs_symbol_table *table = NULL;
     for (uint32_t i = 0; words[0][0] == 0 && i < 6000; i++) {
         for (uint32_t k = 0; k < 7; k++) words[5999 - i][k] = (char)('a' + make_random(26));
         words[5999 - i][7] = ' ';
@@ -230,8 +214,7 @@ static rs_symbol_table *sentences(uint32_t n) {
         strings[i].n_units = sizeof text[i];
     }
     rs_dictionaries_begin_run(&dictionaries);
-    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, 1, NULL, &table, &err), &err);
-    return table;
+    return table_of(strings, n, 1);
 }
 
 /* A table fits its training strings better than other strings of the same kind, but those do not need another table. */
