@@ -349,36 +349,34 @@ rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block
     return rs_buffer_append(&self->blocks, entry, sizeof entry, err);
 }
 
-/* Chooses between encoded and raw records, and makes the ends of encoded records relative to the block. */
-static rs_status accept(rs_block_writer *self, rs_raw_block *block, uint32_t *tree, bool *is_raw, rs_error *err) {
+/* Also makes the ends of encoded records relative to the block. */
+rs_status rs_block_writer_accept(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
     uint64_t size = 0;
     for (const rs_chunk *chunk = block->chunks; chunk != NULL && block->tree != NULL && block->status == RS_OK;
          chunk = chunk->next) {
         for (uint32_t i = 0; i < chunk->n; i++) block->encoded_ends[chunk->first + i] += size;
         size += chunk->encoded.size_bytes;
     }
-    *tree = self->encoding.last_number;
-    *is_raw = false;
+    block->tree_number = self->encoding.last_number;
     if (block->trial == RS_TRIAL_PASSED) return RS_OK;
     if (block->tree != NULL && block->status == RS_OK) {
         block->status = end_places(block, err);
         size += block->places_size;
     }
     RS_TRY(rs_block_encoding_accept(&self->encoding, &block->settled, block->status, block->raw.size_bytes, size, 0,
-                                    tree, is_raw, err));
-    if (*is_raw) return RS_OK;
+                                    &block->tree_number, &block->is_raw, err));
+    if (block->is_raw) return RS_OK;
     self->planned = (double)size / (double)block->raw.size_bytes;
     self->planned_heap = (double)(size - block->places_size) / (double)block->raw.size_bytes;
     return RS_OK;
 }
 
-static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bool is_raw, rs_block *out,
-                            rs_error *err) {
+static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, rs_block *out, rs_error *err) {
     rs_slice raw = rs_slice_of(block->raw.data, block->raw.size_bytes);
     size_t n = 0;
     const rs_chunk *chunk;
     out->heap_size_bytes = block->raw.size_bytes;
-    if (is_raw) return rs_block_encoding_write(self->writer, &raw, 1, &out->heap_off, &out->heap_crc, err);
+    if (block->is_raw) return rs_block_encoding_write(self->writer, &raw, 1, &out->heap_off, &out->heap_crc, err);
     for (chunk = block->chunks; chunk != NULL; chunk = chunk->next) n++;
     rs_slice *parts = (rs_slice *)malloc((n + 1) * sizeof *parts);
     if (parts == NULL) return rs_no_memory(err);
@@ -394,17 +392,16 @@ static rs_status write_heap(rs_block_writer *self, const rs_raw_block *block, bo
 
 rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_error *err) {
     rs_slice arrays = rs_slice_of(block->arrays.data, block->arrays.size_bytes);
-    bool is_raw;
     rs_block out = {0};
-    RS_TRY(accept(self, block, &out.tree, &is_raw, err));
+    out.tree = block->tree_number;
     out.first_record = block->first_record;
     out.n_records = block->n_records;
     out.arrays_size_bytes = block->arrays.size_bytes;
-    RS_TRY(write_heap(self, block, is_raw, &out, err));
-    out.places_size_bytes = is_raw ? 0 : block->places_size;
+    RS_TRY(write_heap(self, block, &out, err));
+    out.places_size_bytes = block->is_raw ? 0 : block->places_size;
     RS_TRY(rs_block_encoding_write(self->writer, &arrays, 1, &out.arrays_off, &out.arrays_crc, err));
     out.index_off = self->offsets.size_bytes; /* relative to OFFSETS; rs_builder.c makes it absolute */
-    RS_TRY(rs_offsets_append(is_raw ? block->ends : block->encoded_ends, block->n_records,
+    RS_TRY(rs_offsets_append(block->is_raw ? block->ends : block->encoded_ends, block->n_records,
                              rs_choices_allow_lines(&self->encoding.choices), &out, &self->offsets, err));
     RS_TRY(rs_block_writer_add_entry(self, &out, err));
     self->raw_size += block->raw.size_bytes + block->arrays.size_bytes;
@@ -443,5 +440,6 @@ rs_status rs_block_writer_run(rs_block_writer *self, rs_raw_block *block, rs_err
     if (block->tree == &block->settled && status == RS_OK) status = encode_all(block);
     if (status != RS_OK && err != NULL) *err = block->error;
     if (status == RS_E_MEM || status >= RS_E_SYS) return status;
+    RS_TRY(rs_block_writer_accept(self, block, err));
     return rs_block_writer_write(self, block, err);
 }

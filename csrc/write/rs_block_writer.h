@@ -53,6 +53,8 @@ typedef struct rs_raw_block {
     uint64_t *encoded_ends;    /* where each record ends in `encoded` of its chunk */
     rs_status status;          /* of settling and encoding */
     rs_error error;            /* of the failed step */
+    uint32_t tree_number;      /* after rs_block_writer_accept */
+    bool is_raw;               /* the same: its records stay raw */
     struct rs_raw_block *next; /* for the owner of several blocks */
 } rs_raw_block;
 
@@ -112,7 +114,7 @@ void rs_block_writer_weigh(rs_raw_block *block);
  * rarely save the bytes of a tree of their own. The answer for a block may become false when an earlier one is counted,
  * and true only when the block is closed. */
 bool rs_block_writer_may_try(const rs_block_writer *self, const rs_raw_block *block);
-/* Begins the trial of a closed block after the previous block is written: encodes a sample. While block->trial is
+/* Begins the trial of a closed block after the previous block is accepted: encodes a sample. While block->trial is
  * RS_TRIAL_RUNS, the caller then encodes the chunks (rs_block_writer_encode) and calls rs_block_writer_end_trial.
  * RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_writer_begin_trial(rs_block_writer *self, rs_raw_block *block, rs_error *err);
@@ -127,7 +129,10 @@ RS_NODISCARD rs_status rs_block_writer_settle(rs_block_writer *self, rs_raw_bloc
 /* Encodes a chunk of a settled block whose `tree` is not NULL. Several threads may encode chunks at once. RS_E_MEM;
  * RS_E_ARG_LIMIT when the block stays raw. The caller stores the error in block->status. */
 RS_NODISCARD rs_status rs_block_writer_encode(const rs_raw_block *block, rs_chunk *chunk, rs_error *err);
-/* Writes a block whose chunks are encoded. Errors of rs_block_writer_settle. */
+/* Chooses between the encoded and the raw records of a block whose chunks are encoded. The next block may then be tried.
+ * RS_E_MEM. */
+RS_NODISCARD rs_status rs_block_writer_accept(rs_block_writer *self, rs_raw_block *block, rs_error *err);
+/* Writes an accepted block. Errors of rs_block_writer_settle. */
 RS_NODISCARD rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_error *err);
 /* Adds the elements of BLOCKS and GROUPS for the store's next block. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_writer_add_entry(rs_block_writer *self, const rs_block *block, rs_error *err);

@@ -22,6 +22,7 @@ typedef struct queued_block {
     bool surveying;       /* a thread is surveying it */
     bool settling;        /* a thread is settling or writing it */
     bool settled;         /* its chunks may be encoded */
+    bool accepted;        /* it is being written, and the next block may be tried */
     unsigned n_preparing; /* threads that are preparing alternatives */
     unsigned n_encoding;  /* threads that are encoding chunks */
     rs_chunk *to_encode;
@@ -102,7 +103,7 @@ static bool may_settle(const queued_block *q) {
     return block->surveyed || block->trial == RS_TRIAL_PASSED || q->writer->encoding.choices.level == RS_LEVEL_NONE;
 }
 
-/* Returns whether the trial of a closed block, the oldest one, may begin or end. */
+/* Returns whether the trial of a closed block, the oldest one that is not accepted, may begin or end. */
 static bool may_try(const queued_block *q) {
     if (q->settling || q->surveying || q->n_preparing > 0) return false;
     if (q->block->trial == RS_TRIAL_RUNS) return q->to_encode == NULL && q->n_encoding == 0;
@@ -127,6 +128,12 @@ static step find_step(const rs_pipeline *self, queued_block **out) {
     if (q != NULL && q->to_encode != NULL) return ENCODE;
     if (self->shared != NULL) return HELP;
     if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
+    if (q != NULL && q->accepted && q->next != NULL) {
+        *out = q->next;
+        if (q->next->to_encode != NULL) return ENCODE;
+        if (may_try(q->next) && !self->held) return TRY;
+        *out = q;
+    }
     if (q != NULL && may_try(q) && !self->held) return TRY;
     if (q != NULL && may_settle(q) && !self->held) return SETTLE;
     if (q != NULL && (next = survey_step(q)) != NOTHING) return next;
@@ -260,6 +267,16 @@ static void empty_block(rs_raw_block *block, bool forgets) {
     rs_raw_block_reset(block);
 }
 
+/* Writes a block. Meanwhile other threads may try the next one. */
+static rs_status write_block(rs_pipeline *self, queued_block *q, rs_error *err) {
+    RS_TRY(rs_block_writer_accept(q->writer, q->block, err));
+    rs_os_monitor_enter(self->monitor);
+    q->accepted = true;
+    rs_os_monitor_wake(self->monitor);
+    rs_os_monitor_leave(self->monitor);
+    return rs_block_writer_write(q->writer, q->block, err);
+}
+
 /* Does a step outside the monitor. The caller is inside before and after. */
 static void run(rs_pipeline *self, job *j) {
     queued_block *q = j->q;
@@ -283,7 +300,7 @@ static void run(rs_pipeline *self, job *j) {
         break;
     case ENCODE: status = rs_block_writer_encode(q->block, j->chunk, &err); break;
     default:
-        status = rs_block_writer_write(q->writer, q->block, &err);
+        status = write_block(self, q, &err);
         if (status == RS_OK) empty_block(q->block, j->forgets);
         break;
     }
@@ -454,10 +471,14 @@ void rs_pipeline_enter(rs_pipeline *self) { rs_os_monitor_enter(self->monitor); 
 
 void rs_pipeline_leave(rs_pipeline *self) { rs_os_monitor_leave(self->monitor); }
 
+static bool is_changing(const queued_block *q) { return q != NULL && q->settling; }
+
 void rs_pipeline_hold(rs_pipeline *self) {
     rs_os_monitor_enter(self->monitor);
     self->held = true;
-    while (self->first != NULL && self->first->settling) (void)rs_os_monitor_wait(self->monitor, IDLE_MS);
+    while (is_changing(self->first) || (self->first != NULL && is_changing(self->first->next))) {
+        (void)rs_os_monitor_wait(self->monitor, IDLE_MS);
+    }
 }
 
 void rs_pipeline_release(rs_pipeline *self) {
