@@ -327,7 +327,7 @@ bool rs_dictionaries_use_small_codes(const rs_choices *choices, uint64_t units) 
     return choices->level == RS_LEVEL_SMALL || (choices->level == RS_LEVEL_AUTO && units <= LITTLE_UNITS);
 }
 
-/* Makes a table, with an encoder, when the table and the codes of the strings, of `total` units, take fewer than `worth`
+/* Makes a table, with an encoder if the table and the codes of the strings, of `total` units, take fewer than `worth`
  * bytes. The size is estimated from the same sample of strings as later trials of the table, because training knows
  * only how well the table fits its own sample. */
 static rs_status make_symbols(rs_symbols_search *self, bool small, uint64_t total, uint64_t worth) {

@@ -108,8 +108,8 @@ typedef struct rs_symbols_trial {
     uint64_t units, coded; /* units, and bytes of their codes */
 } rs_symbols_trial;
 
-/* The search for a symbol table for n strings. Zero it and set the first five fields; rs_symbols_search_clear at the
- * end. */
+/* The search for a symbol table for n strings. Zero it and set the first five fields. Call rs_symbols_search_clear at
+ * the end. */
 typedef struct rs_symbols_search {
     uint64_t position_id;
     unsigned unit_bytes;
@@ -125,14 +125,14 @@ typedef struct rs_symbols_search {
     rs_status status;            /* RS_OK or RS_E_MEM */
 } rs_symbols_search;
 
-/* Finds or trains a symbol table. The position's table is reused while it codes nearly as well as when it was made,
- * except at the level SMALL; else a new one is tried: `trained`, or if that is NULL one that is trained now. Several threads may search at once while `self` does not
- * change. */
+/* Finds or makes a symbol table. The position's table is reused while it codes nearly as well as when it was made,
+ * except at the level SMALL; else a new one is tried: `trained`, or if that is NULL one that is trained now. Several
+ * threads may search at once while `self` does not change. */
 void rs_dictionaries_search(const rs_dictionaries *self, rs_symbols_search *s);
 /* Returns whether the position has got another table since the search, which must then be repeated. */
 bool rs_dictionaries_is_stale(const rs_dictionaries *self, const rs_symbols_search *s);
-/* Keeps the found table. Sets *out to NULL when no table saves bytes; a table lives as long as `self`. RS_E_MEM, and the
- * errors of write_bytes. */
+/* Keeps the found table. Sets *out to NULL when no table saves bytes; a table lives as long as `self`. RS_E_MEM, and
+ * the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_keep(rs_dictionaries *self, rs_symbols_search *s, rs_symbol_table **out,
                                             rs_error *err);
 void rs_symbols_search_clear(rs_symbols_search *s);

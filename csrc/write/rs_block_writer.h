@@ -129,8 +129,8 @@ RS_NODISCARD rs_status rs_block_writer_settle(rs_block_writer *self, rs_raw_bloc
 /* Encodes a chunk of a settled block whose `tree` is not NULL. Several threads may encode chunks at once. RS_E_MEM;
  * RS_E_ARG_LIMIT when the block stays raw. The caller stores the error in block->status. */
 RS_NODISCARD rs_status rs_block_writer_encode(const rs_raw_block *block, rs_chunk *chunk, rs_error *err);
-/* Chooses between the encoded and the raw records of a block whose chunks are encoded. The next block may then be tried.
- * RS_E_MEM. */
+/* Chooses between the encoded and the raw records of a block whose chunks are encoded. Then the next block may be
+ * tried. RS_E_MEM. */
 RS_NODISCARD rs_status rs_block_writer_accept(rs_block_writer *self, rs_raw_block *block, rs_error *err);
 /* Writes an accepted block. Errors of rs_block_writer_settle. */
 RS_NODISCARD rs_status rs_block_writer_write(rs_block_writer *self, rs_raw_block *block, rs_error *err);

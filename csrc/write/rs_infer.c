@@ -109,8 +109,8 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     return settle_strings(self, d, table);
 }
 
-/* Lists the symbols nodes without a table at `out` from number n on; if `out` is NULL, only counts them. Returns the new
- * number. */
+/* Lists the symbols nodes without a table at `out` from number n on; if `out` is NULL, only counts them. Returns the
+ * new number. */
 static uint32_t list_texts(const infer *self, rs_plan *d, text *out, uint32_t n) {
     if (d->kind == RS_FMT_NODE_SYMBOLS && d->link == NULL) {
         if (out != NULL) {

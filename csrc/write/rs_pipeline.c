@@ -119,14 +119,14 @@ static uint64_t bytes_of(const queued_block *q) {
 /* Returns the bytes of tables and closed blocks. */
 static uint64_t memory_of(const rs_pipeline *self) { return self->table_bytes + bytes_of(self->first); }
 
-/* Finds the next step. The oldest block comes first, because the others wait for it. */
+/* Finds the next step. The oldest block comes first, because the others wait for it. Shared tasks come after its other
+ * steps: they are small, so that threads end together. */
 static step find_step(const rs_pipeline *self, queued_block **out) {
     queued_block *q = self->first;
     step next = NOTHING;
     *out = q;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
     if (q != NULL && q->to_encode != NULL) return ENCODE;
-    if (self->shared != NULL) return HELP;
     if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
     if (q != NULL && q->accepted && q->next != NULL) {
         *out = q->next;
@@ -137,6 +137,7 @@ static step find_step(const rs_pipeline *self, queued_block **out) {
     if (q != NULL && may_try(q) && !self->held) return TRY;
     if (q != NULL && may_settle(q) && !self->held) return SETTLE;
     if (q != NULL && (next = survey_step(q)) != NOTHING) return next;
+    if (self->shared != NULL) return HELP;
     if (memory_of(self) + bytes_of(self->open) > OPEN_BYTES) return NOTHING;
     for (; q != NULL && (next = survey_step(q)) == NOTHING; q = q->next) continue;
     if (q == NULL) {
