@@ -360,11 +360,14 @@ static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
     return coded <= before || coded - before <= before / DRIFT_PART || coded - before <= old->size_bytes;
 }
 
+/* Strings with units of 4 bytes come as UTF-16. */
+static unsigned table_unit_bytes(const rs_symbols_search *s) { return s->unit_bytes == 1 ? 1 : 2; }
+
 static rs_status search(const rs_dictionaries *self, rs_symbols_search *s) {
     uint64_t total = 0;
     for (size_t i = 0; i < s->n; i++) total += s->strings[i].n_units;
     uint64_t worth = total * s->unit_bytes;
-    s->old = newest_symbols(self, s->position_id, s->unit_bytes);
+    s->old = newest_symbols(self, s->position_id, table_unit_bytes(s));
     if (s->old != NULL) RS_TRY(try_symbols(s->old->encoder, s->strings, s->n, &s->now, NULL));
     s->uses_old = s->now.units > 0 && coded_at(s->now, total) < worth;
     if (s->uses_old) worth = coded_at(s->now, total);
@@ -382,7 +385,7 @@ void rs_symbols_search_clear(rs_symbols_search *s) {
 }
 
 bool rs_dictionaries_is_stale(const rs_dictionaries *self, const rs_symbols_search *s) {
-    return newest_symbols(self, s->position_id, s->unit_bytes) != s->old;
+    return newest_symbols(self, s->position_id, table_unit_bytes(s)) != s->old;
 }
 
 rs_status rs_dictionaries_keep(rs_dictionaries *self, rs_symbols_search *s, rs_symbol_table **out, rs_error *err) {
@@ -391,7 +394,7 @@ rs_status rs_dictionaries_keep(rs_dictionaries *self, rs_symbols_search *s, rs_s
     if (s->status != RS_OK) return rs_no_memory(err);
     if (encoder != NULL) {
         s->encoder = NULL;
-        RS_TRY(keep_symbols(self, s->position_id, s->unit_bytes, &s->bytes, encoder, out, err));
+        RS_TRY(keep_symbols(self, s->position_id, table_unit_bytes(s), &s->bytes, encoder, out, err));
         (*out)->units = s->made.units;
         (*out)->coded = s->made.coded;
     } else if (s->uses_old) {

@@ -112,7 +112,7 @@ typedef struct rs_symbols_trial {
  * the end. */
 typedef struct rs_symbols_search {
     uint64_t position_id;
-    unsigned unit_bytes;
+    unsigned unit_bytes;             /* 4: the strings are the UTF-16 of strings with such units */
     const rs_symbol_string *strings; /* borrowed until the end of rs_dictionaries_search */
     size_t n;
     const rs_trained *trained;   /* a table to try if a new one is tried, else NULL; borrowed like `strings` */
