@@ -107,11 +107,15 @@ static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *plan, rs_
     const rs_node *node = plan->op->node;
     if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     rs_slice group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
-    uint64_t bits = rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
+    const bool rare = path->row != NULL && path->row->rare_bytes != 0;
+    const bool none = rare && rs_decode_lacks(path->row, path->node, &group);
+    rs_rare_group room;
+    cursor->in.ptr = start + path->least;
+    if (rare && !none) RS_TRY(rs_decode_rare(cursor, path->row, &group, &room, err));
+    const uint64_t bits = none ? 0 : rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
     *lacks = node->kind == RS_FMT_NODE_OPTIONAL && node->param == 0 && (bits & 1) == 0;
     if (*lacks) return RS_OK;
-    cursor->in.ptr = start + path->least;
-    if (path->row != NULL) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
+    if (path->row != NULL && !none) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
     return rs_arrow_put(&self->walk, plan->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
 }
 
@@ -147,18 +151,21 @@ static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, con
 static rs_status put_variable_children(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end,
                                        rs_error *err) {
     const rs_node *node = op->node;
-    const uint8_t *head;
-    RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    const uint8_t *head = NULL;
+    rs_rare_group room;
+    rs_slice group;
+    RS_TRY(rs_decode_row(cursor, node, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < end; i++) {
         const rs_node *child = &node->children[i];
         const rs_arrow_op *to = &op->children[i];
         if (child->fixed) continue;
-        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 && (bits & 1) == 0) {
+        if (rs_decode_is_absent(child, &group)) {
             if (to->field != NULL) RS_TRY(rs_arrow_append_null(to->field, err));
-        } else if (to->field == NULL) {
+            continue;
+        }
+        const uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        if (to->field == NULL) {
             RS_TRY(rs_path_pass(cursor, child, bits, err));
         } else if (child->kind == RS_FMT_NODE_STR) {
             rs_place place;

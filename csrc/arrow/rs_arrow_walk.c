@@ -68,8 +68,7 @@ static rs_status put_concat(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
 /* ---- Rows ---- */
 
 static bool is_absent(const rs_node *child, const rs_slice *group) {
-    return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
-           rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
+    return child->param == 0 && rs_decode_is_absent(child, group);
 }
 
 /* Takes the children of a struct or tuple that are not fixed; their bodies are at the cursor. */
@@ -94,8 +93,9 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
                          rs_error *err) {
     const rs_node *node = op->node;
     if (appends(self) && op->field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(op->field, err);
-    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_rare_group room;
+    rs_slice group;
+    RS_TRY(rs_decode_row(cursor, node, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];

@@ -77,10 +77,11 @@ static bool resolve_index(int64_t i, uint64_t n, uint32_t *out) {
 
 /* ---- The shared beginning of all walks ---- */
 
-/* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bodies before it, sets
+/* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bytes before it, sets
  * self->row, and the shared beginning ends there. */
 static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
+    if (!child->fixed && row->rare_bytes != 0) self->row = row;
     for (uint32_t k = 0; k < i && !child->fixed && self->row == NULL; k++) {
         if (!row->children[k].fixed) self->row = row;
     }
@@ -326,11 +327,15 @@ rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *pass
         return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     }
     rs_slice group = rs_slice_of(start + self->group_off, (size_t)self->group_bytes);
-    place->node = self->node;
-    place->bits = rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
-    place->body = self->node->fixed ? start + self->body_off : NULL;
+    const bool rare = self->row != NULL && self->row->rare_bytes != 0;
+    const bool none = rare && rs_decode_lacks(self->row, self->node, &group);
+    rs_rare_group room;
     cursor->in.ptr = start + self->least;
-    if (self->row != NULL) RS_TRY(pass_earlier_children(self, passed, cursor, &group, err));
+    if (rare && !none) RS_TRY(rs_decode_rare(cursor, self->row, &group, &room, err));
+    place->node = self->node;
+    place->bits = none ? 0 : rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
+    place->body = self->node->fixed ? start + self->body_off : NULL;
+    if (self->row != NULL && !none) RS_TRY(pass_earlier_children(self, passed, cursor, &group, err));
     if (self->part == 0 && i == self->keys->n_names) {
         RS_TRY(rs_path_settle_near(cursor, place, err));
     } else {

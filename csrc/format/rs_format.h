@@ -26,10 +26,12 @@ enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 #define RS_FMT_FEATURE_LINE UINT64_C(8192)
 #define RS_FMT_FEATURE_ALPHABET UINT64_C(32768)
 #define RS_FMT_FEATURE_PAIRS UINT64_C(65536)
+#define RS_FMT_FEATURE_RARE UINT64_C(131072)
 #define RS_FMT_FEATURES_LATE (RS_FMT_FEATURE_FRONT | RS_FMT_FEATURE_ENDS | RS_FMT_FEATURE_NARROW)
 #define RS_FMT_FEATURES_MORE (RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ALONE | RS_FMT_FEATURES_LATE)
 #define RS_FMT_FEATURES_TEXTS (RS_FMT_FEATURE_LINE | RS_FMT_FEATURE_ALPHABET | RS_FMT_FEATURE_PAIRS)
-#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURES_TEXTS)
+#define RS_FMT_FEATURES_LAST (RS_FMT_FEATURES_TEXTS | RS_FMT_FEATURE_RARE)
+#define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURES_LAST)
 
 /* Header fields. */
 enum {
@@ -128,8 +130,9 @@ enum {
     RS_FMT_N_COUNT = 20
 };
 /* FIXED: for list, numbers and alphabet (fixed count) and for ndarray (fixed shape). REST: for str, bytes, symbols and
- * alphabet. */
-enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
+ * alphabet. RARE: for optional. */
+enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2, RS_FMT_FLAG_RARE = 4 };
+enum { RS_FMT_RARE_BYTES = 64 /* the most bytes of the bit group and the rare group of a struct together */ };
 /* X(NAME, number, "name", flag, count, param, children, aux, tail, part, feature) for each kind of node:
  *   flag      the flag that it may have; EITHER of the two
  *   count     whether its count is used: NONE, IF_FIXED (with the flag FIXED), ALWAYS
@@ -163,7 +166,7 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(DIGITS,     19, "digits",     NONE,  ALWAYS,   64,  0, 0,    8, 8,    NONE, YES,       TEXT)     \
     X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
     X(SAME,       21, "same",       NONE,  ALWAYS,   0,   0, 0,    0, 0,    NONE, SOMETIMES, TEXT)     \
-    X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL) \
+    X(OPTIONAL,   22, "optional",   RARE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL) \
     X(ALPHABET,   24, "alphabet",   EITHER, IF_FIXED, 3,  0, 0,    2, 64,   NONE, YES,       ALPHABET) \
     X(RISING,     26, "rising",     NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
     X(RUNS,       27, "runs",       NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \

@@ -159,7 +159,9 @@ static rs_status compile_optional(rs_node *n, uint64_t offset, rs_error *err) {
         return bad(err, offset, child->index, "an optional key is the child of an optional");
     }
     n->bits = (uint8_t)(1 + child->bits);
-    n->fixed = child->fixed && child->size_bytes == 0;
+    if (rs_node_is_rare(n) && child->bits != 0)
+        return bad(err, offset, n->index, "the child of a rare optional has bits");
+    n->fixed = child->fixed && child->size_bytes == 0 && !rs_node_is_rare(n);
     return RS_OK;
 }
 
@@ -223,14 +225,22 @@ static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
 /* Computes the offsets and sizes of a tuple, struct or concat from its compiled children. */
 static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
     rs_node *children = (rs_node *)n->children;
-    uint64_t bits = 0, body = 0;
-    n->fixed = true;
+    uint64_t bits, body, rare = 0;
+    for (uint32_t i = 0; i < n->n_children; i++) rare += rs_node_is_rare(&children[i]);
+    bits = n->rare_bytes = (rare + 7) / 8;
     for (uint32_t i = 0; i < n->n_children; i++) {
         children[i].bit_off = (uint32_t)bits;
-        bits += children[i].bits;
+        if (!rs_node_is_rare(&children[i])) bits += children[i].bits;
     }
     body = (bits + 7) / 8;
     n->group_bytes = (uint32_t)body;
+    n->fixed = rare == 0;
+    if (rare != 0 && body + n->rare_bytes > RS_FMT_RARE_BYTES) {
+        return bad(err, offset, n->index, "a rare group that is too large");
+    }
+    for (uint32_t i = 0, bit = 0; rare != 0 && i < n->n_children; i++) {
+        if (rs_node_is_rare(&children[i])) children[i].bit_off = n->group_bytes * 8 + bit++;
+    }
     for (uint32_t i = 0; i < n->n_children; i++) {
         if (!children[i].fixed) {
             n->fixed = false;
@@ -405,8 +415,9 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
 /* Checks that optional keys are children of structs only, and `same` children of concats only. */
 static rs_status check_parents(const rs_tree *tree, uint64_t offset, rs_error *err) {
     const rs_node *root = &tree->nodes[0];
-    if (root->kind == RS_FMT_NODE_SAME || (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
-        return bad(err, offset, 0, "the root is a same or an optional key");
+    if (root->kind == RS_FMT_NODE_SAME || rs_node_is_rare(root) ||
+        (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
+        return bad(err, offset, 0, "the root is a same, a rare optional or an optional key");
     }
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
@@ -417,6 +428,9 @@ static rs_status check_parents(const rs_tree *tree, uint64_t offset, rs_error *e
             }
             if (c->kind == RS_FMT_NODE_OPTIONAL && c->param == 0 && n->kind != RS_FMT_NODE_STRUCT) {
                 return bad(err, offset, c->index, "it is an optional key, but not a child of a struct");
+            }
+            if (rs_node_is_rare(c) && n->kind != RS_FMT_NODE_STRUCT) {
+                return bad(err, offset, c->index, "it is rare, but not a child of a struct");
             }
         }
     }
@@ -595,6 +609,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
         const rs_node *n = &self->nodes[i];
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
         if (n->kind == RS_FMT_NODE_UNION && n->n_children == 1) features |= RS_FMT_FEATURE_ALONE;
+        if (rs_node_is_rare(n)) features |= RS_FMT_FEATURE_RARE;
         if (n->kind == RS_FMT_NODE_EXT && n->param == RS_FMT_EXT_LINE) features |= RS_FMT_FEATURE_LINE;
         if (n->kind == RS_FMT_NODE_SYMBOLS && n->param == RS_FMT_SYMBOLS_PAIRS) features |= RS_FMT_FEATURE_PAIRS;
         features |= rs_node_kind_of(n->kind)->feature;

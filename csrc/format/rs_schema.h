@@ -20,7 +20,8 @@ typedef struct rs_node {
     bool partial;   /* struct: one of its children is an optional key */
     uint32_t count; /* the field count of the stored node */
     uint32_t n_children;
-    uint32_t bit_off;     /* child of tuple, struct or concat: the offset of its bits in the parent's bit group */
+    uint32_t bit_off;     /* child of tuple, struct or concat: the offset of its bits in the parent's bit group, which
+                             the rare group follows */
     uint32_t body_off;    /* fixed child of such a node: the offset of its body in the parent's head */
     uint32_t group_bytes; /* tuple, struct, concat: bytes of its bit group */
     uint32_t head_bytes;  /* tuple, struct, concat: bytes of its head: the bit group and all fixed bodies */
@@ -28,6 +29,7 @@ typedef struct rs_node {
         uint64_t base;   /* int, decimal, numbers, digits */
         uint64_t units;  /* const: the units of a str of at most 127 units of 1 byte, behind 2 bytes; else UINT64_MAX */
         uint64_t placed; /* rising, runs, exceptions: its number among the placed nodes */
+        uint64_t rare_bytes;    /* tuple, struct, concat: bytes of its rare group, 0 without one */
         const uint8_t *letters; /* alphabet, hex: the 2^letter_bits characters */
     };
     uint64_t size_bytes; /* bytes of the body, when fixed */
@@ -97,6 +99,9 @@ static inline bool rs_node_names_tables(const rs_node *node) {
 static inline bool rs_node_is_placed(const rs_node *node) {
     return node->kind >= RS_FMT_NODE_RISING && node->kind <= RS_FMT_NODE_EXCEPTIONS;
 }
+
+/* Returns whether the bits of an optional are in the rare group of its parent. */
+static inline bool rs_node_is_rare(const rs_node *node) { return (node->flags & RS_FMT_FLAG_RARE) != 0; }
 
 /* Returns whether every value of a node is a bool, int or float in its bits and body. */
 static inline bool rs_node_is_number(const rs_node *node) {

@@ -215,6 +215,31 @@ static rs_status merge_none(chooser *self, const candidate *candidates, uint64_t
     return RS_OK;
 }
 
+/* Returns the number of the candidate that is None, if the position is an optional of the others; else n. Two or more
+ * others take as few bits in a union with None, unless most values are None: then rs_plan_move_rare moves the others
+ * out of the bit group. */
+static uint32_t find_none(const candidate *candidates, uint32_t n, uint64_t values) {
+    uint32_t i = 0;
+    while (i < n && !is_none(candidates[i].plan)) i++;
+    return i < n && (n == 2 || candidates[i].plan->n >= values / 4 * 3) ? i : n;
+}
+
+/* Plans an optional over the node that joins all candidates but number `none`. */
+static rs_status join_optional(chooser *self, const candidate *candidates, uint32_t n, uint32_t none, uint64_t values,
+                               candidate *out) {
+    candidate *others = (candidate *)rs_arena_take(&self->stats->arena, n * sizeof *others), joined;
+    rs_plan *optional = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
+    if (others == NULL || optional == NULL) return rs_no_memory(self->err);
+    memcpy(others, candidates, none * sizeof *others);
+    memcpy(others + none, candidates + none + 1, (n - none - 1) * sizeof *others);
+    RS_TRY(rs_plan_join(self, others, n - 1, values - candidates[none].plan->n, &joined));
+    optional->children[0] = joined.plan;
+    optional->n = values;
+    out->plan = optional;
+    out->bits = values + joined.bits;
+    return RS_OK;
+}
+
 rs_status rs_plan_join(chooser *self, candidate *candidates, uint32_t n, uint64_t values, candidate *out) {
     if (n == 1) {
         *out = candidates[0];
@@ -226,14 +251,9 @@ rs_status rs_plan_join(chooser *self, candidate *candidates, uint32_t n, uint64_
         RS_TRY(merge_none(self, candidates, values, out, &merged));
         if (merged) return RS_OK;
     }
-    if (n == 2 && allowed(self, RS_FMT_NODE_OPTIONAL) && (is_none(candidates[0].plan) || is_none(candidates[1].plan))) {
-        const candidate *other = &candidates[is_none(candidates[0].plan)];
-        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
-        if (out->plan == NULL) return rs_no_memory(self->err);
-        out->plan->children[0] = other->plan;
-        out->bits = values + other->bits;
-        out->plan->n = values;
-        return RS_OK;
+    if (allowed(self, RS_FMT_NODE_OPTIONAL)) {
+        const uint32_t none = find_none(candidates, n, values);
+        if (none < n) return join_optional(self, candidates, n, none, values, out);
     }
     out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
     if (out->plan == NULL) return rs_no_memory(self->err);

@@ -1,7 +1,8 @@
 /* rs_plan_prepare.c: the part of planning that does not depend on dictionaries: templates of strings, packed nodes of
  * numbers. It is most of the work, and any thread can do it for any run. */
-#include "format/rs_utf16.h"
 #include "plan/rs_plan.h"
+
+#include "format/rs_utf16.h"
 
 #include <stdlib.h>
 

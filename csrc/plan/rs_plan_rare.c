@@ -2,12 +2,13 @@
  *
  * An optional takes the bits of its value in every record. If dicts have few of many possible keys, most of the bit
  * group would be unused. Under a union of one child, a value has a body of whole bytes, and only in the records that
- * have the value. */
+ * have the value. The bits that say which values there are become a rare group if most records have none. */
 #include "plan/rs_plan.h"
 
 enum {
     NODE_BITS = 8 * RS_FMT_NODE_SIZE, /* cost of one more node */
     BODY_BITS = 16,                   /* least gain of a value, because reading a body takes time */
+    RARE_BITS = 4,                    /* least gain of a rare group */
     UNFIXED_BITS = 16                 /* least gain of a row that loses its fixed size */
 };
 
@@ -62,7 +63,7 @@ bool rs_plan_may_be_fixed(const rs_plan *d) {
     case RS_FMT_NODE_NUMBERS:
     case RS_FMT_NODE_MAP:
     case RS_FMT_NODE_SYMBOLS: return false;
-    case RS_FMT_NODE_OPTIONAL: return without_body(d->children[0]);
+    case RS_FMT_NODE_OPTIONAL: return (d->flags & RS_FMT_FLAG_RARE) == 0 && without_body(d->children[0]);
     case RS_FMT_NODE_EXCEPTIONS: return rs_plan_may_be_fixed(d->children[0]);
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_ALPHABET:
@@ -115,6 +116,47 @@ static rs_status put_under_union(mover *self, rs_plan *optional) {
     return RS_OK;
 }
 
+/* Returns the share of a row's values in which a child has a value, if it may be rare; else 1. */
+static double share_of(const rs_plan *child) {
+    if (child->kind != RS_FMT_NODE_OPTIONAL || rs_plan_group_bits(child) != 1 || child->n == 0) return 1;
+    return (double)child->children[0]->n / (double)child->n;
+}
+
+/* Returns the bits of the bit group and the rare group of a row in a record, on average, if the children that are in at
+ * most a share of the records are rare, and independent of one another; a large number if they are too many. */
+static double group_cost(const rs_plan *row, double most) {
+    uint64_t bits = 0, rare = 0;
+    double stored = 0, zero = 1;
+    for (uint32_t i = 0; i < row->n_children; i++) {
+        const double share = share_of(row->children[i]);
+        if (share > most) {
+            bits += rs_plan_group_bits(row->children[i]);
+            continue;
+        }
+        zero *= 1 - share;
+        if (++rare % 8 != 0) continue;
+        stored += 1 - zero;
+        zero = 1;
+    }
+    const uint64_t bytes = (rare + 7) / 8, group = (bits + bytes + 7) / 8;
+    return rare != 0 && group + bytes > RS_FMT_RARE_BYTES ? 1e9 : 8 * ((double)group + stored + 1 - zero);
+}
+
+/* Gives a struct a rare group, if that saves enough. */
+static void mark_rare(rs_plan *row) {
+    const double now = group_cost(row, 0);
+    double best = now - (rs_plan_may_be_fixed(row) ? UNFIXED_BITS : RARE_BITS), share = 0;
+    for (double most = 0.5; most > 0.001; most /= 2) {
+        const double cost = group_cost(row, most);
+        if (cost >= best) continue;
+        best = cost;
+        share = most;
+    }
+    for (uint32_t i = 0; share != 0 && i < row->n_children; i++) {
+        if (share_of(row->children[i]) <= share) row->children[i]->flags |= RS_FMT_FLAG_RARE;
+    }
+}
+
 static rs_status move_rare(mover *self, rs_plan *d) {
     uint64_t saved = 0;
     bool row = d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE;
@@ -125,6 +167,7 @@ static rs_status move_rare(mover *self, rs_plan *d) {
     for (uint32_t i = 0; saved > 0 && i < d->n_children; i++) {
         if (saved_by(d, i, text) > 0) RS_TRY(put_under_union(self, d->children[i]));
     }
+    if (d->kind == RS_FMT_NODE_STRUCT) mark_rare(d);
     for (uint32_t i = 0; i < d->n_children; i++) RS_TRY(move_rare(self, d->children[i]));
     return RS_OK;
 }

@@ -299,15 +299,48 @@ static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t 
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
 }
 
+/* Returns bit bit_off of a bit group that has it. */
+static inline bool rs_decode_bit_unchecked(const rs_slice *group, uint32_t bit_off) {
+    return (group->ptr[bit_off >> 3] >> (bit_off & 7) & 1) != 0;
+}
+
+/* Returns whether a child of a tuple or struct is an optional without a value. */
+static inline bool rs_decode_is_absent(const rs_node *child, const rs_slice *group) {
+    return child->kind == RS_FMT_NODE_OPTIONAL && !rs_decode_bit_unchecked(group, child->bit_off);
+}
+
+/* Room for a bit group and the rare group after it, and for words that begin in them. */
+typedef struct rs_rare_group {
+    uint8_t bytes[RS_FMT_RARE_BYTES + 8];
+} rs_rare_group;
+
+/* Takes the rare group of a struct at the cursor. *group is the bit group of the struct, and becomes a copy of it in
+ * *room, with the rare group after it. */
+RS_NODISCARD rs_status rs_decode_rare(rs_cursor *self, const rs_node *node, rs_slice *group, rs_rare_group *room,
+                                      rs_error *err);
+
+/* Returns whether a child is a rare optional of a record that does not even store the byte of its bit, so it has no
+ * value. `group` is the bit group of the struct. */
+static inline bool rs_decode_lacks(const rs_node *row, const rs_node *child, const rs_slice *group) {
+    return rs_node_is_rare(child) && !rs_decode_bit_unchecked(group, (child->bit_off >> 3) - row->group_bytes);
+}
+
+/* Takes the head of a tuple, struct or concat, unless *head is it already, and the rare group. Sets *group to all bits
+ * of its children, which are in the record or in *room. */
+RS_NODISCARD static inline rs_status rs_decode_row(rs_cursor *self, const rs_node *node, const uint8_t **head,
+                                                   rs_slice *group, rs_rare_group *room, rs_error *err) {
+    if (*head == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, head, err));
+    *group = rs_slice_of(*head, node->group_bytes);
+    return RS_LIKELY(node->rare_bytes == 0) ? RS_OK : rs_decode_rare(self, node, group, room, err);
+}
+
 /* Returns the number of elements of a tuple or struct: its children without the absent keys. */
 static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
     uint32_t n = node->n_children;
     if (RS_LIKELY(!node->partial)) return n;
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
-            n -= (uint32_t)(rs_decode_bits_unchecked(group, child->bit_off, 1) == 0);
-        }
+        n -= (uint32_t)(child->param == 0 && rs_decode_is_absent(child, group));
     }
     return n;
 }

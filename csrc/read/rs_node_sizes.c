@@ -16,10 +16,13 @@ static bool is_uniform(const rs_node *node) {
     return true;
 }
 
+/* Returns the bits of a child in the bit group of its parent, which has those of a rare child in its rare group. */
+static unsigned own_bits(const rs_node *child) { return rs_node_is_rare(child) ? 0 : child->bits; }
+
 /* Returns the padding of the bit group of a tuple, struct or concat. */
 static uint64_t group_padding(const rs_node *node) {
     uint64_t padding = 8 * (uint64_t)node->group_bytes;
-    for (uint32_t i = 0; i < node->n_children; i++) padding -= node->children[i].bits;
+    for (uint32_t i = 0; i < node->n_children; i++) padding -= own_bits(&node->children[i]);
     return padding;
 }
 
@@ -52,9 +55,12 @@ static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *bo
                          rs_error *err) {
     const uint8_t *head = body;
     bool nests = node->kind != RS_FMT_NODE_CONCAT; /* a concat is one value */
-    if (body == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    const uint8_t *begin = self->in.ptr;
+    rs_rare_group room;
+    rs_slice group;
+    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
     sizes[node->index].bits += node->bits + group_padding(node);
+    if (node->rare_bytes != 0) sizes[node->index].bits += 8 * ((uint64_t)(self->in.ptr - begin) - node->head_bytes);
     if (nests) RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];

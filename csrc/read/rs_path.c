@@ -35,7 +35,8 @@ static rs_status pass_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-/* Most children that are not fixed are str, which are skipped here: a function call for each took twice as long. */
+/* Most children that are not fixed are str or have no value, and are skipped here: a function call for each took twice
+ * as long. */
 rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
                                      uint32_t end, rs_error *err) {
     const rs_node *child = node->children + begin, *last = node->children + end;
@@ -48,15 +49,17 @@ rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const
             RS_TRY(rs_decode_str(self, child, &n, &unit, &p, err));
             continue;
         }
+        if (rs_decode_is_absent(child, group)) continue;
         RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(group, child->bit_off, child->bits), err));
     }
     return RS_OK;
 }
 
 static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
-    const uint8_t *head;
-    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    const uint8_t *head = NULL;
+    rs_rare_group room;
+    rs_slice group;
+    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     RS_TRY(rs_path_pass_children(self, node, &group, node->n_children, err));
     rs_decode_leave(self);
@@ -239,8 +242,12 @@ rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err) {
 rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err) {
     const rs_node *node = place->node, *child = &node->children[i];
     const uint8_t *head = place->body;
+    rs_rare_group room;
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     rs_slice group = rs_slice_of(head, node->group_bytes);
+    if (node->rare_bytes != 0 && (node->partial || !child->fixed)) {
+        RS_TRY(rs_decode_rare(cursor, node, &group, &room, err));
+    }
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     if (child->fixed) {
         place->body = head + child->body_off;

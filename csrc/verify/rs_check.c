@@ -155,9 +155,10 @@ static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
 }
 
 static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
-    const uint8_t *head;
-    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    const uint8_t *head = NULL;
+    rs_rare_group room;
+    rs_slice group;
+    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];

@@ -221,6 +221,18 @@ static inline rs_status skip_key(encoder *self, rs_slice *keys) {
     return rs_any_skip(keys, 0, &budget, self->err);
 }
 
+/* Removes the zero bytes of the rare group of a struct whose head is at `at`, and sets the bits of the others. */
+static void pack_rare(encoder *self, const rs_node *node, size_t at) {
+    uint8_t *rare = self->out->data + at + node->head_bytes, *to = rare, *end = self->out->data + self->out->size_bytes;
+    for (unsigned k = 0; k < node->rare_bytes; k++) {
+        if (rare[k] == 0) continue;
+        rs_store_bits(self->out->data + at, k, 1, 1);
+        *to++ = rare[k];
+    }
+    memmove(to, rare + node->rare_bytes, (size_t)(end - (rare + node->rare_bytes)));
+    self->out->size_bytes -= (size_t)(node->rare_bytes - (uint64_t)(to - rare));
+}
+
 /* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
@@ -234,8 +246,10 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
     if (is_struct && self->scan->key_sets[self->scan->next++] != node->key_set_hash && !node->partial) {
         return misfit(self);
     }
+    if (node->rare_bytes != 0) RS_TRY(rs_buffer_append_zeros(self->out, (size_t)node->rare_bytes, self->err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
+        const size_t group = at + (rs_node_is_rare(child) ? node->head_bytes - node->group_bytes : 0);
         uint64_t bits = 0;
         if (is_struct) {
             const uint8_t *key = keys.ptr;
@@ -253,8 +267,9 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         } else {
             RS_TRY(put_appended(self, child, in, &bits));
         }
-        if (child->bits != 0) rs_encode_bits(self->out, at, child->bit_off, child->bits, bits);
+        if (child->bits != 0) rs_encode_bits(self->out, group, child->bit_off, child->bits, bits);
     }
+    if (node->rare_bytes != 0) pack_rare(self, node, at);
     return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
 

@@ -401,37 +401,18 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
-/* Returns whether this value of a struct lacks the key of a child. */
-HOT bool is_absent(const rs_node *child, const rs_slice *group) {
-    return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
-           rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
-}
+/* What a struct does not set: keys that it lacks, and None where the dict has it already. */
+enum { SKIP_LACKING = 1, SKIP_NONE = 2 };
 
-/* Returns a dict to fill with n of the struct's keys: a new dict or, when few keys are absent, a copy of the template
- * without them, because a new dict would grow. */
-static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
-    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
-    if (FREE_THREADED || n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
-    PyObject *out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
-    if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (uint32_t i = 0; i < node->n_children; i++) {
-        if (is_absent(&node->children[i], group) && PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) {
-            return dropped(out);
-        }
-    }
-    return out;
-}
-
-/* Sets the values of `out` and returns it. With `partial`, skips absent keys. */
-HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, PyObject *out, bool partial) {
+/* Sets the values of `out`, but those to skip, and returns it. */
+HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, const rs_slice *group,
+                            PyObject *out, unsigned skips) {
     const rs_node *child = node->children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
-    rs_slice group = rs_slice_of(head, node->group_bytes);
-    const Py_ssize_t n = node->n_children;
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (Py_ssize_t i = 0; i < n; i++, child++) {
-        if (partial && is_absent(child, &group)) continue;
-        PyObject *item = child_value(self, child, head, &group);
+    for (uint32_t i = 0; i < node->n_children; i++, child++) {
+        if (skips != 0 && rs_decode_is_absent(child, group) && (skips >> child->param & 1) != 0) continue;
+        PyObject *item = child_value(self, child, head, group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         int set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
         Py_DECREF(item);
@@ -441,20 +422,39 @@ HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8
     return out;
 }
 
-/* Makes the value of a struct with only n of the keys. */
-static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+/* Makes the value of a struct with n of the keys: in a new dict or, when few keys are absent, in a copy of the template
+ * without them, because a new dict would grow. */
+static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, const rs_slice *group,
+                               uint32_t n) {
+    const uint32_t n_absent = node->n_children - n;
+    const bool copies = !FREE_THREADED && n > 5 && n_absent * 4 <= node->n_children;
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     COUNT(n);
-    return filled_struct(self, node, head, partial_dict(node, &group, n), true);
+    PyObject *out = copies ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
+    for (uint32_t i = 0; copies && n_absent != 0 && out != NULL && i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        if (child->param != 0 || !rs_decode_is_absent(child, group)) continue;
+        if (PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) return dropped(out);
+    }
+    return filled_struct(self, node, head, group, out, (n_absent != 0 ? SKIP_LACKING : 0) | (copies ? SKIP_NONE : 0));
+}
+
+/* Makes the value of a struct with a rare group. Its large stack frame would slow down every other struct. */
+static APART PyObject *rare_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+    rs_rare_group room;
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    TRY(rs_decode_rare(&self->cursor, node, &group, &room, &self->err));
+    return partial_value(self, node, head, &group, rs_decode_row_count(node, &group));
 }
 
 /* Makes the value of a struct. The bodies of its children that are not fixed are at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+    const rs_slice group = rs_slice_of(head, node->group_bytes);
+    if (RS_UNLIKELY(node->rare_bytes != 0)) return rare_value(self, node, head);
     if (RS_UNLIKELY(node->partial)) {
-        rs_slice group = rs_slice_of(head, node->group_bytes);
         uint32_t n = rs_decode_row_count(node, &group);
-        if (n != node->n_children) return partial_value(self, node, head, n);
+        if (n != node->n_children) return partial_value(self, node, head, &group, n);
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     COUNT(node->n_children);
@@ -462,7 +462,7 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
      * replacing a value takes longer than adding a key. Without the GIL, a copy would lock the template. */
     PyObject *out = !FREE_THREADED && node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1))
                                                            : PyDict_New();
-    return filled_struct(self, node, head, out, false);
+    return filled_struct(self, node, head, &group, out, 0);
 }
 
 /* Makes the value of a tuple node, which is a tuple or a list. */

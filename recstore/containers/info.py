@@ -357,6 +357,8 @@ def _node(nodes: list[native.Node], number: int, name: str) -> Node:
     elif label == "ext":
         label = native.ext_name(param)
         detail.extend(_class_name(aux))
+    if flags & _RARE:
+        detail.append("rare")
     if flags & _REST:
         detail.append("to the end")
     if fixed and size:
@@ -372,6 +374,7 @@ def _node(nodes: list[native.Node], number: int, name: str) -> Node:
 
 
 _REST = 2  # the flag of strings that extend to the end of a record
+_RARE = 4  # the flag of optional values that few records have
 _CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
 
 

@@ -198,28 +198,36 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
 static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
-    uint64_t total = 0, at = 0;
+    uint64_t all[RS_FMT_TREE_NODES], total = 0, at, n_rare = 0, rare_at = 0;
+    uint8_t rare[RS_FMT_RARE_BYTES] = {0};
     uint32_t n_absent = 0;
     rs_cursor fixed = *c;
     uint32_t i;
-    for (i = 0; i < node->n_children; i++) total += node->children[i].bits;
-    const uint8_t *group = raw_take(c, (total + 7) / 8);
+    for (i = 0; i < node->n_children; i++) {
+        if ((node->children[i].flags & 4) != 0 && node->children[i].kind == 22) n_rare++;
+        else total += node->children[i].bits;
+    }
+    at = (n_rare + 7) / 8;
+    const uint8_t *group = raw_take(c, (at + total + 7) / 8);
     fixed.in.ptr = c->in.ptr;
     for (i = 0; i < node->n_children; i++) {
         if (node->children[i].fixed) (void)raw_take(c, node->children[i].size_bytes);
     }
+    for (i = 0; i < at; i++) rare[i] = raw_bits(group, i, 1) != 0 ? *raw_take(c, 1) : 0;
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        if (child->kind == 22 && child->param == 0) n_absent += raw_bits(group, at, 1) == 0;
-        at += child->bits;
+        const bool is_rare = (child->flags & 4) != 0 && child->kind == 22;
+        all[i] = is_rare ? raw_bits(rare, rare_at++, 1) : raw_bits(group, at, child->bits);
+        if (!is_rare) at += child->bits;
+        if (child->kind == 22 && child->param == 0) n_absent += (all[i] & 1) == 0;
     }
     make_head(out, is_struct ? 0x0F : node->param == 0 ? 0x0D : 0x0E, node->n_children - n_absent);
-    for (i = 0, at = 0; i < node->n_children; i++) {
+    for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        uint64_t bits = raw_bits(group, at, child->bits), size = is_struct ? raw_any_size(keys) : 0;
+        uint64_t bits = all[i], size = is_struct ? raw_any_size(keys) : 0;
         rs_cursor *from = child->fixed ? &fixed : c;
         const uint8_t *key = keys.ptr;
-        at += child->bits, keys.ptr += size;
+        keys.ptr += size;
         if (child->kind == 22 && child->param == 0 && (bits & 1) == 0) { /* no such key */
             if (child->fixed) (void)raw_take(&fixed, child->size_bytes);
             continue;

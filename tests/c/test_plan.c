@@ -155,6 +155,8 @@ TEST(test_optional) {
     CHECK_STR(planned(), "optional(int8)");
     for (uint32_t i = 0; i < 200; i++) (i % 3 == 0 ? add_tag(0) : i % 3 == 1 ? add_int(i) : add_tag(1 + i / 3 % 2));
     CHECK_STR(planned(), "union(const, int8, bool)");
+    for (uint32_t i = 0; i < 200; i++) (i % 5 != 0 ? add_tag(0) : i % 2 == 0 ? add_int(i) : add_tag(1 + i / 10 % 2));
+    CHECK_STR(planned(), "optional(union(int8, bool))");
 }
 
 /* ---- Choices ---- */

@@ -205,7 +205,9 @@ static void fill(maker *m, made_node *node) {
     case RS_FMT_NODE_ALPHABET: fill_alphabet(m, node); break;
     case RS_FMT_NODE_SAME: break; /* it repeats the first part, which is another node */
     case RS_FMT_NODE_OPTIONAL:
-        node->param = (node->where & IN_STRUCT) != 0 ? fuzz_take(m->in) & 1 : 1;
+        n = (node->where & IN_STRUCT) != 0 ? fuzz_take(m->in) : 1;
+        node->param = n & 1;
+        if ((n & 6) == 6) node->flags = RS_FMT_FLAG_RARE;
         add_children(m, node, 1, below | (row & PLACED) | NO_OPTIONAL);
         break;
     case RS_FMT_NODE_RISING: add_children(m, node, 1, IN_RISING | (node->where & IN_EXT)); break;

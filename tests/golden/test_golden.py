@@ -17,6 +17,7 @@ from golden import (
     literals_narrow,
     literals_packed,
     literals_placed,
+    literals_rare,
 )
 from prop.strategies import same
 from ref import mapping, reader
@@ -32,6 +33,7 @@ RECORD_MODULES = (
     literals_ends,
     literals_alone,
     literals_placed,
+    literals_rare,
     literals_map,
     literals_alphabet,
     literals_front,

@@ -216,6 +216,20 @@ def optionals_of(child):
     return w.optional(node), st.one_of(st.just(NONE), value)
 
 
+def rare_structs(draws, names, children):
+    """Structs of optional values and keys, some of them rare."""
+    kids = []
+    for (rare, key), (node, value) in zip(draws, children):
+        kid = node, value
+        if w.node_bits(node) <= 63:
+            kid = (
+                w.optional(node, key, rare and w.node_bits(node) == 0),
+                st.one_of(st.just(ABSENT if key else NONE), value),
+            )
+        kids.append(kid)
+    return trees.structs_of(names, kids)
+
+
 def partial_structs(names, children):
     kids = [
         (node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
@@ -315,6 +329,12 @@ def nodes_of(children):
         children.map(optionals_of),
         st.builds(map_of, st.one_of(CONCATS, texts(), st.just((w.int_(7), st.integers(0, 127)))), children),
         st.builds(partial_structs, names, st.lists(children, max_size=5)),
+        st.builds(
+            rare_structs,
+            st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=5),
+            names,
+            st.lists(children, max_size=5),
+        ),
     )
 
 

@@ -96,6 +96,7 @@ def features_of_trees(data):
                 bits |= reader.FEATURE_ALONE
             if node.kind == trees.SYMBOLS and node.param:
                 bits |= reader.FEATURE_PAIRS
+            bits |= reader.FEATURE_RARE if node.is_rare() else 0
     return bits
 
 

@@ -132,9 +132,9 @@ def read_map(node, cur, depth):
 
 def read_tuple(node, cur, depth):
     start = cur.pos
-    bodies = in_order_of_bodies(node, cur)
-    cur.budget.enter(sum(not kid.is_key() or bits & 1 for _, kid, bits in bodies), depth, start)
-    items = {i: read_body(kid, cur, depth + 1, bits) for i, kid, bits in bodies}
+    bits, bodies = in_order_of_bodies(node, cur)
+    cur.budget.enter(sum(not kid.is_key() or own & 1 for kid, own in zip(node.children, bits)), depth, start)
+    items = {i: read_body(kid, cur, depth + 1, own) for i, kid, own in bodies}
     items = [items[i] for i in range(len(items))]
     if node.kind == TUPLE:
         return tuple(items) if node.param else items

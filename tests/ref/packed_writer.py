@@ -12,7 +12,7 @@ DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = ran
 ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
-FIXED, REST = 1, 2
+FIXED, REST, RARE = 1, 2, 4
 MASK = (1 << 64) - 1
 
 
@@ -163,8 +163,12 @@ def same(number):
     return Node(SAME, count=number)
 
 
-def optional(child, key=False):
-    return Node(OPTIONAL, (child,), int(not key))
+def optional(child, key=False, rare=False):
+    return Node(OPTIONAL, (child,), int(not key), RARE * rare)
+
+
+def is_rare(node):
+    return node.kind == OPTIONAL and node.flags & RARE
 
 
 def map_(key, value):

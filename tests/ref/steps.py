@@ -59,14 +59,28 @@ def read_str(node, cur):
 
 
 def in_order_of_bodies(node, cur):
-    """(number, child, bits) of each child: first the children that are fixed, then the others."""
-    group, at, bits = cur.take(ceil8(sum(k.bits for k in node.children))), 0, []
+    """The bits of all children; and (number, child, bits) of each, for reading its body: first the children that are
+    fixed, then the others."""
+    n_rare = sum(kid.is_rare() for kid in node.children)
+    at, rare_at, bits = (n_rare + 7) // 8, 0, []
+    group = cur.take(ceil8(at + sum(kid.bits for kid in node.children) - n_rare))
+    after = cur.within(cur.pos, cur.end)
+    after.take(sum(kid.size or 0 for kid in node.children))
+    rare = b"".join(after.take(1) if bit_field(group, k, 1) else bytes(1) for k in range(at))
     for kid in node.children:
-        bits.append(bit_field(group, at, kid.bits))
-        at += kid.bits
-    return [
-        (i, kid, bits[i])
-        for fixed in (True, False)
-        for i, kid in enumerate(node.children)
-        if (kid.size is not None) == fixed
-    ]
+        if kid.is_rare():
+            bits.append(bit_field(rare, rare_at, 1))
+            rare_at += 1
+        else:
+            bits.append(bit_field(group, at, kid.bits))
+            at += kid.bits
+    return bits, each_body(node, cur, after.pos, bits)
+
+
+def each_body(node, cur, after, bits):
+    """The children in the order of their bodies. Those that are not fixed begin at `after`."""
+    for fixed in (True, False):
+        for i, kid in enumerate(node.children):
+            if (kid.size is not None) == fixed:
+                yield i, kid, bits[i]
+        cur.pos = max(cur.pos, after)

@@ -107,7 +107,7 @@ def read_concat(node, cur, left):
     left[0] -= len(node.children)
     if left[0] < 0:
         fail("LIMIT", start, "a str of too many parts")
-    for i, kid, bits in in_order_of_bodies(node, cur):
+    for i, kid, bits in in_order_of_bodies(node, cur)[1]:
         if kid.kind != SAME:
             parts[i] = read_part(kid, cur, bits, left)
     text = "".join(parts[kid.count if kid.kind == SAME else i] for i, kid in enumerate(node.children))

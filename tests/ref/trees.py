@@ -15,7 +15,7 @@ TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
-FIXED, REST = 1, 2
+FIXED, REST, RARE, RARE_BYTES = 1, 2, 4, 64
 TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX, ALPHABET}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30, 31}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
@@ -75,6 +75,9 @@ class Node:
 
     def is_placed(self):
         return self.kind in (RISING, RUNS, EXCEPTIONS)
+
+    def is_rare(self):
+        return self.kind == OPTIONAL and bool(self.flags & RARE)
 
     def is_key(self):
         """Whether the node is the optional of a key that may be absent."""
@@ -167,7 +170,7 @@ def check_payloads(nodes):  # 19
 def check_positions(nodes):  # 18
     """Checks the nodes that are allowed only in some positions: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
-    if nodes[0].kind == SAME or nodes[0].is_key():
+    if nodes[0].kind == SAME or nodes[0].is_key() or nodes[0].is_rare():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
     for node in nodes:
         if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS, ALPHABET) and id(node) not in tail:
@@ -175,8 +178,10 @@ def check_positions(nodes):  # 18
         if id(node) in tail:
             tail.update(map(id, tail_children(node)))
         for child in node.children:
-            if (child.kind == SAME and node.kind != CONCAT) or (child.is_key() and node.kind != STRUCT):
-                fail("TREE", child.offset, "same outside a concat, or an optional key outside a struct")
+            if (child.kind == SAME and node.kind != CONCAT) or (
+                (child.is_key() or child.is_rare()) and node.kind != STRUCT
+            ):
+                fail("TREE", child.offset, "same outside a concat, or an optional key or rare one outside a struct")
         if node.kind == CONCAT:
             check_parts(node)
 
@@ -218,7 +223,7 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
     NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0, 1}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
-    SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0), MAP: ((2, 2), {0}, {0}, 0),
+    SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0, RARE}, 0), MAP: ((2, 2), {0}, {0}, 0),
     ALPHABET: ((0, 0), {0, 1, 2, 3}, {0, FIXED, REST}, None), RISING: ((1, 1), {0}, {0}, 0), RUNS: ((1, 1), {0}, {0}, 0), EXCEPTIONS: ((2, 2), {0}, {0}, 0),
 }  # fmt: skip
 COUNTS = {
@@ -349,6 +354,10 @@ def measure(node):
         node.size = 8
     elif kind == LIST and node.flags and sizes[0] is not None:
         node.size = ceil8(node.count * kids[0].bits) + node.count * sizes[0]
+    elif kind == STRUCT and any(kid.is_rare() for kid in kids):
+        rare = ceil8(sum(kid.is_rare() for kid in kids))
+        if ceil8(rare + sum(kid.bits for kid in kids if not kid.is_rare())) + rare > RARE_BYTES:
+            fail("TREE", node.offset, "a rare group that is too large")
     elif kind in (TUPLE, STRUCT, CONCAT) and None not in sizes:
         node.size = ceil8(sum(k.bits for k in kids)) + sum(sizes)
     elif kind == UNION:
@@ -358,9 +367,9 @@ def measure(node):
     elif kind == EXT:
         node.bits, node.size = kids[0].bits, kids[0].size
     elif kind == OPTIONAL:
-        node.bits, node.size = 1 + kids[0].bits, 0 if kids[0].size == 0 else None
-        if node.bits > 64:
-            fail("TREE", node.offset, "an optional of more than 64 bits")
+        node.bits, node.size = 1 + kids[0].bits, 0 if kids[0].size == 0 and not node.is_rare() else None
+        if node.bits > (1 if node.is_rare() else 64):
+            fail("TREE", node.offset, "an optional of too many bits")
     elif kind in (RISING, RUNS):
         node.size = 0
         stores = kids[0].kind != DICT_CODED and (kids[0].kind not in (INT, DECIMAL, DIGITS) or kids[0].param != 0)

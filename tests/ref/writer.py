@@ -17,7 +17,7 @@ from .offset_writer import line_groups, offset_groups
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone
     ABSENT, ALPHABET, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
-    Node, Nothing, Own, Pairs, Pick, Stored, alphabet, alphabet_body, alphabet_size, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
+    Node, Nothing, Own, Pairs, Pick, Stored, alphabet, alphabet_body, alphabet_size, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, is_rare, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
     symbols,
 )  # fmt: skip
 
@@ -258,7 +258,7 @@ def fixed_size(node):
     if node.kind == ALPHABET:
         return alphabet_size(node, node.count) if node.flags & 1 else None
     if node.kind == OPTIONAL:
-        return 0 if sizes[0] == 0 else None
+        return 0 if sizes[0] == 0 and not is_rare(node) else None
     if node.kind == 8:
         return None if not node.flags or sizes[0] is None else (node.count * bits[0] + 7) // 8 + node.count * sizes[0]
     if node.kind in (9, 10, CONCAT):
@@ -364,11 +364,11 @@ def encode_items(child, items, arrays):
 
 def encode_tuple(node, values, arrays):
     parts = [encode_parts(kid, item, arrays) for kid, item in zip(node.children, values, strict=True)]
-    group = pack_bits([(bits, node_bits(kid)) for kid, (bits, _) in zip(node.children, parts)])
-    fixed = [fixed_size(kid) is not None for kid in node.children]
-    return group + b"".join(
-        body for want in (True, False) for (_, body), is_fixed in zip(parts, fixed) if is_fixed == want
-    )
+    both = list(zip(node.children, parts))
+    rare = pack_bits([(bits, 1) for kid, (bits, _) in both if is_rare(kid)])
+    group = [(byte != 0, 1) for byte in rare] + [(bits, node_bits(kid)) for kid, (bits, _) in both if not is_rare(kid)]
+    fixed, others = (b"".join(x for k, (_, x) in both if (fixed_size(k) is None) == last) for last in (False, True))
+    return pack_bits(group) + fixed + rare.replace(b"\0", b"") + others
 
 
 # ---- segments --------------------------------------------------------------------------------------------------------

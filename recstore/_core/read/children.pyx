@@ -93,12 +93,13 @@ cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
     cdef rs_error err
     cdef rs_place child
     cdef const uint8_t *base = cursor.in_.ptr
-    cdef const uint8_t *head
+    cdef const uint8_t *head = NULL
+    cdef rs_rare_group room
+    cdef rs_slice group
     cdef uint32_t i
     keys = struct_keys(node)
     cdef Children out = new_children(node.n_children)
-    check(rs_decode_take(&cursor, node.head_bytes, &head, &err), &err)
-    cdef rs_slice group = rs_slice_of(head, node.group_bytes)
+    check(rs_decode_row(&cursor, node, &head, &group, &room, &err), &err)
     for i in range(node.n_children):
         child.node = &node.children[i]
         child.bits = rs_decode_bits_unchecked(&group, child.node.bit_off, child.node.bits)

@@ -139,14 +139,14 @@ cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
     cdef const rs_node *node = place.node
     cdef const rs_node *child
     cdef const uint8_t *head = place.body
+    cdef rs_rare_group room
+    cdef rs_slice group
     cdef rs_error err
     cdef uint32_t i
     keys = struct_keys(node)
     if not node.partial:
         return keys
-    if head == NULL:
-        check(rs_decode_take(cursor, node.head_bytes, &head, &err), &err)
-    cdef rs_slice group = rs_slice_of(head, node.group_bytes)
+    check(rs_decode_row(cursor, node, &head, &group, &room, &err), &err)
     present = []
     for i in range(node.n_children):
         child = &node.children[i]
