@@ -35,7 +35,6 @@
 #include "columns/rs_cell.h"
 #include "columns/rs_column.h"
 #include "columns/rs_entries.h"
-#include "columns/rs_column_read.h"
 #include "columns/rs_dtype.h"
 #include "columns/rs_gather.h"
 #include "columns/rs_names.h"

@@ -248,13 +248,7 @@ static rs_status put_cached(const rs_arrow_op *op, const rs_cursor *cursor, uint
     RS_TRY(rs_entries_at(&field->entries, cursor, op->node, i, &entry, err));
     *taken = true;
     if (entry->kind == RS_ENTRY_TEXT && (field->seen & RS_ARROW_SEEN_TEXT) != 0) {
-        const uint8_t *from = field->entries.text.data + entry->bits;
-        RS_TRY(rs_buffer_reserve(&field->bytes, (size_t)entry->size_bytes + RS_ENTRY_COPY, err));
-        memcpy(field->bytes.data + field->bytes.size_bytes, from, RS_ENTRY_COPY); /* enough for most texts */
-        if (entry->size_bytes > RS_ENTRY_COPY) {
-            memcpy(field->bytes.data + field->bytes.size_bytes, from, entry->size_bytes);
-        }
-        field->bytes.size_bytes += entry->size_bytes;
+        RS_TRY(rs_entries_append(&field->entries, entry, &field->bytes, err));
         return rs_arrow_end_value(field, field->bytes.size_bytes, err);
     }
     if (entry->kind == RS_ENTRY_NONE) return rs_arrow_append_null(field, err);

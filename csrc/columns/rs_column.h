@@ -29,6 +29,13 @@ static inline unsigned rs_column_item_bytes(const rs_column *self) { return self
 /* Frees the array. The column is then empty and can be used again. */
 void rs_column_clear(rs_column *self);
 
+/* Drops the numbers, and keeps the memory. */
+static inline void rs_column_empty(rs_column *self) {
+    self->values.size_bytes = 0;
+    self->seen = 0;
+    self->inexact = false;
+}
+
 /* Converts an int to a float, and sets `inexact` beyond 2^53, where not every int has an exact float. */
 static inline double rs_column_float(rs_column *self, int64_t value) {
     self->inexact |= (uint64_t)value + (UINT64_C(1) << 53) > UINT64_C(1) << 54;

@@ -61,6 +61,18 @@ RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
+/* Appends the text of an RS_ENTRY_TEXT entry. RS_E_MEM. */
+RS_NODISCARD static inline rs_status rs_entries_append(const rs_entries *self, const rs_entry *entry, rs_buffer *out,
+                                                       rs_error *err) {
+    const uint8_t *from = self->text.data + entry->bits;
+    RS_TRY(rs_buffer_reserve(out, (size_t)entry->size_bytes + RS_ENTRY_COPY, err));
+    uint8_t *to = out->data + out->size_bytes;
+    memcpy(to, from, RS_ENTRY_COPY); /* enough for most texts */
+    if (entry->size_bytes > RS_ENTRY_COPY) memcpy(to, from, entry->size_bytes);
+    out->size_bytes += entry->size_bytes;
+    return RS_OK;
+}
+
 /* Returns the slot of a node in `bound`. There are many slots, as random reads alternate between trees with nodes of
  * their own. */
 static inline size_t rs_entries_slot(const rs_node *node) {

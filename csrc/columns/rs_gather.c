@@ -7,7 +7,10 @@
 #include "columns/rs_gather_text.h"
 #include "columns/rs_gather_value.h"
 
-enum { MIN_ROWS = 4 }; /* fewer neighbours of one tree are read faster one by one */
+enum {
+    MIN_ROWS = 4,  /* fewer neighbours of one tree are read faster one by one */
+    MIN_ALIKE = 16 /* with fewer of them, cells are faster for one field than loops over one node */
+};
 
 rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err) {
     memset(self, 0, sizeof *self);
@@ -156,6 +159,78 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
     return RS_OK;
 }
 
+/* ---- Cells ---- */
+
+/* Writes the number of a cell's entry. Returns false if the entry is not cached or has another type. */
+static bool load_coded(const rs_gather_field *field, const rs_cell *cell, const uint8_t *record, unsigned type,
+                       uint8_t **to) {
+    const rs_entry *entry =
+        rs_entries_cached(&field->entries, cell->node, rs_cell_stored_unchecked(cell, record, cell->bit));
+    if (entry == NULL || entry->kind != type) return false;
+    if (type == RS_COLUMN_BOOL) {
+        *(*to)++ = entry->bits != 0;
+    } else {
+        rs_store_u64(*to, entry->bits);
+        *to += 8;
+    }
+    return true;
+}
+
+/* Writes the numbers of the records from number `begin` of the window on, and returns their end: numbers of `type`, in
+ * lists of `count`, or single if `count` is 0. Stops before a record that has other numbers or is too short. `end` is
+ * the end of the segment. Sets *n to the number of records read. */
+static uint8_t *load_cells(const rs_gather *self, uint64_t begin, unsigned type, uint32_t count, const uint8_t *end,
+                           uint8_t *to, uint64_t *n) {
+    const rs_window *window = &self->window;
+    uint64_t i;
+    for (i = begin; i < window->n; i++) {
+        const rs_cell *cell = &window->paths[i]->of_field[0]->cell;
+        const rs_slice *record = &window->records[i];
+        if (cell->count != count || rs_slice_left(record) < cell->least ||
+            (uint64_t)(end - record->ptr) < cell->reach) {
+            break;
+        }
+        if (RS_LIKELY(cell->type == type)) {
+            to = rs_cell_load_unchecked(cell, record->ptr, count == 0 ? 1 : count, to);
+        } else if (cell->kind != RS_CELL_CODED || !load_coded(self->fields, cell, record->ptr, type, &to)) {
+            break;
+        }
+    }
+    *n = i - begin;
+    return to;
+}
+
+/* Takes the only field of records of any trees from number `begin` of the window on, while it is a number or a list of
+ * numbers at a fixed offset whose bytes are converted to no other type. Sets *n to the number of records taken. */
+static rs_status take_cells(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
+    rs_gather_field *field = self->fields;
+    const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
+    const unsigned type = field->is_column ? field->column.seen : field->type;
+    const uint32_t count = first->count;
+    rs_buffer *values = &field->column.values;
+    *n = 0;
+    if (type == 0 || first->kind == RS_CELL_NONE || (first->type != type && first->kind != RS_CELL_CODED)) return RS_OK;
+    if (field->spec->form == RS_GATHER_LISTS ? count == 0 : count != field->spec->n_row * field->spec->row_numbers)
+        return RS_OK;
+    if (count > 0) {
+        rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[begin], self->window.locals[begin],
+                                                self->window.records[begin]);
+        RS_TRY(rs_decode_enter(&cursor, count, err));
+    }
+    /* The product does not overflow: at most 2^8 records of fewer than 2^32 numbers. */
+    if (field->is_column)
+        RS_TRY(rs_column_reserve(&field->column, (self->window.n - begin) * (count > 0 ? count : 1), err));
+    uint8_t *to = field->is_column ? values->data + values->size_bytes
+                                   : field->to + field->done * rs_gather_value_bytes(field->spec);
+    to = load_cells(self, begin, type, count, source->store->segment.end, to, n);
+    if (field->is_column) values->size_bytes = (size_t)(to - values->data);
+    if (field->spec->form == RS_GATHER_LISTS) RS_TRY(rs_gather_put_even_ends(field, *n, count, err));
+    rs_gather_count(field, *n);
+    return RS_OK;
+}
+
+/* ---- Windows ---- */
+
 /* Takes the records of the window, except those taken before a stop. */
 static rs_status take_window(rs_gather *self, const rs_source *source, rs_error *err) {
     const rs_window *window = &self->window;
@@ -163,6 +238,12 @@ static rs_status take_window(rs_gather *self, const rs_source *source, rs_error 
     uint64_t k;
     for (uint64_t i = 0; i < window->n && status == RS_OK && self->stop.why == RS_GATHER_DONE; i = k) {
         for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
+        }
+        if (k - i < MIN_ALIKE && self->n_fields == 1 && self->fields->done == self->done + i) {
+            uint64_t taken;
+            status = take_cells(self, source, i, &taken, err);
+            if (taken > 0) k = i + taken;
+            if (taken > 0 || status != RS_OK) continue;
         }
         status = take_alike(self, source, i, k, err);
     }
@@ -176,12 +257,45 @@ static rs_status take_window(rs_gather *self, const rs_source *source, rs_error 
     return status;
 }
 
+/* Takes the only field of rows of one size at equal steps, which are not located one by one. Sets *taken to false if
+ * the block of the next record has no such rows, or the first has to be read by itself. */
+static rs_status take_stretch(rs_gather *self, const rs_source *source, int64_t start, int64_t step, uint64_t end,
+                              bool *taken, rs_error *err) {
+    rs_gather_field *field = self->fields;
+    const rs_tree_paths *paths = NULL;
+    const rs_block *block = NULL;
+    rs_window_stop at = {.index = rs_window_index_at(NULL, start, step, self->done)};
+    rs_error ignored;
+    *taken = false;
+    if (rs_source_find_block(source, &at, &block, &paths, &ignored) != RS_OK || block == NULL) return RS_OK;
+    const rs_compiled_path *compiled = paths->of_field[0];
+    if (block->index_width != 0 || paths->n_fixed == 0 || block->row_size_bytes < compiled->least) return RS_OK;
+    const uint64_t local = at.index - block->first_record;
+    rs_column_rows rows = {.n = rs_window_stretch(block, local, step, end - self->done)};
+    rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
+    rows.stride_bytes = rows.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
+    rows.local = (int64_t)local, rows.step = step, rows.least = block->row_size_bytes;
+    rows.bit_off = compiled->group_off * 8 + compiled->bit_off, rows.body_off = compiled->body_off;
+    const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows.base, 0));
+    self->stop.field = 0;
+    rs_status status = rs_gather_take_rows(field, &cursor, compiled->node, &rows, &self->stop, err);
+    *taken = field->done > self->done || self->stop.why != RS_GATHER_DONE;
+    self->stop.record = self->done = field->done;
+    self->stop.index = rs_window_index_at(NULL, start, step, self->done);
+    return status;
+}
+
 rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
                             int64_t step, uint64_t end, rs_error *err) {
     self->stop.why = RS_GATHER_DONE;
     while (self->stop.why == RS_GATHER_DONE && (self->done < end || self->window.n > 0)) {
         if (self->window.n == 0) {
             rs_window_stop at;
+            bool taken = false;
+            if (positions == NULL && self->n_fields == 1) {
+                RS_TRY(take_stretch(self, source, start, step, end, &taken, err));
+                if (taken) continue;
+            }
             rs_status status =
                 rs_window_locate(&self->window, source, positions, start, step, self->done, end, &at, err);
             if (status != RS_OK || self->window.n == 0) {

@@ -7,6 +7,9 @@
  * and allocates the buffer. The second step, *fill*, writes each run to its place. If the sizes of all parts are known
  * from the start, the caller allocates the buffer first, and the values are written to it at once.
  *
+ * A column (`to_numpy`) is a gather of one field in a form without parts. Measuring appends its values to memory of the
+ * gather, which the caller takes over.
+ *
  * Measuring stops at a block without compiled paths (see rs_window.h), at a record whose field only the interpreter
  * can find, and at a value that does not fit the result. */
 #pragma once
@@ -39,11 +42,11 @@ RS_NODISCARD rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *er
  * more, and rising ends up to the number of records; the gather borrows it until the next batch. */
 void rs_gather_give(rs_gather *self, const rs_gather_given *given);
 
-/* Takes records self->done to `end` - 1 of the batch: record k is record start + step * positions[k] of the source,
- * whose paths are in the order of the fields. self->stop has the reason for the return. Another thread may
- * change `positions` during the call. Errors of rs_window_locate, rs_compiled_path_walk and of reading values, for
- * field stop.field (unless UINT32_MAX) of record stop.record. After an error, or a stop that cannot be resolved, only
- * rs_gather_begin and rs_gather_close may follow. */
+/* Takes records self->done to `end` - 1 of the batch: record k is record start + step * positions[k] of the source, or
+ * start + step * k if `positions` is NULL. The source has its paths in the order of the fields. self->stop has the
+ * reason for the return. Another thread may change `positions` during the call. Errors of rs_window_locate,
+ * rs_compiled_path_walk and of reading values, for field stop.field (unless UINT32_MAX) of record stop.record. After an
+ * error, or a stop that cannot be resolved, only rs_gather_begin and rs_gather_close may follow. */
 RS_NODISCARD rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions,
                                          int64_t start, int64_t step, uint64_t end, rs_error *err);
 

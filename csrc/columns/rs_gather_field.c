@@ -13,15 +13,24 @@ rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, 
     const rs_gather_spec *spec = self->spec;
     uint64_t size;
     self->item_bytes = rs_dtype_bytes(spec->dtype);
+    self->is_text = spec->form == RS_GATHER_TEXT || spec->form == RS_GATHER_STRINGS;
+    self->is_column = spec->form >= RS_GATHER_NUMBERS;
     self->single = spec->form == RS_GATHER_VALUES && spec->n_row == 0;
+    self->type = spec->form != RS_GATHER_VALUES    ? 0
+                 : spec->dtype == RS_DTYPE_INT64   ? RS_COLUMN_INT
+                 : spec->dtype == RS_DTYPE_FLOAT64 ? RS_COLUMN_FLOAT
+                 : spec->dtype == RS_DTYPE_BOOL    ? RS_COLUMN_BOOL
+                                                   : 0;
     self->done = self->total = self->longest = self->inner_longest = self->rows = 0;
     self->n_parts = 0;
     self->to = self->valid = NULL;
     self->values.size_bytes = self->valids.size_bytes = self->runs.size_bytes = 0;
     self->ends.size_bytes = self->counts.size_bytes = self->starts.size_bytes = 0;
+    rs_column_empty(&self->column);
+    RS_TRY(rs_buffer_append_u64(&self->ends, 0, err));
     if (n > SIZE_MAX / 64) return rs_gather_too_large(err);
     if (direct) return RS_OK;
-    if (spec->missing == RS_GATHER_MASK || spec->form == RS_GATHER_STRINGS) {
+    if (spec->missing == RS_GATHER_MASK || (spec->missing == RS_GATHER_FILL && spec->form == RS_GATHER_STRINGS)) {
         RS_TRY(rs_buffer_reserve(&self->valids, (size_t)n, err));
         self->valid = self->valids.data;
     }
@@ -31,8 +40,10 @@ rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, 
         }
         RS_TRY(rs_buffer_reserve(&self->values, (size_t)size, err));
         self->to = self->values.data;
-    } else if (spec->form != RS_GATHER_TEXT && spec->form != RS_GATHER_STRINGS) {
+    } else if (spec->form <= RS_GATHER_PACKED) {
         RS_TRY(rs_buffer_reserve(&self->runs, (size_t)n * sizeof(rs_run), err));
+    } else if (spec->form != RS_GATHER_NUMBERS) {
+        RS_TRY(rs_buffer_reserve(&self->ends, (size_t)n * 8, err));
     }
     return RS_OK;
 }

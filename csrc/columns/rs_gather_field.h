@@ -23,6 +23,9 @@ enum {
     RS_GATHER_TEXT = 6,    /* UTF-8 or bytes (total); i64 offsets (B + 1) */
     RS_GATHER_STRINGS = 7, /* no parts: the caller makes strings of the text of the field */
     RS_GATHER_CODES = 8,   /* i64 (B) */
+    /* Columns, whose types the values decide. No parts: the caller takes `column` and `ends`. A missing value stops. */
+    RS_GATHER_NUMBERS = 9,
+    RS_GATHER_LISTS = 10, /* of numbers */
 
     RS_GATHER_RAISE = 0, /* measuring stops at a missing value */
     RS_GATHER_FILL = 1,  /* a missing value becomes the fill, or an empty list or text */
@@ -78,7 +81,10 @@ typedef struct rs_gather_given {
 typedef struct rs_gather_field {
     const rs_gather_spec *spec;
     uint64_t item_bytes; /* of the dtype */
-    bool single;         /* the values are single numbers */
+    unsigned type;       /* the rs_column.h type with the same bytes as the dtype; 0 if there is none */
+    bool single;         /* the values are single numbers of the dtype */
+    bool is_text;        /* RS_GATHER_TEXT or RS_GATHER_STRINGS */
+    bool is_column;      /* RS_GATHER_NUMBERS or RS_GATHER_LISTS */
     uint64_t done;       /* number of records taken so far */
     uint64_t total;      /* rows of all runs so far; of all inner lists for nested forms */
     uint64_t longest;    /* rows of the longest run; the most inner lists of a record for nested forms */
@@ -88,11 +94,11 @@ typedef struct rs_gather_field {
     rs_buffer values;  /* values of known size, for a later buffer; items of RS_RUN_READY runs and nested lists; text */
     rs_buffer valids;  /* the mask before there is a buffer */
     rs_buffer runs;    /* an rs_run for each record */
-    rs_buffer ends;    /* u64: nested forms: the number of inner lists up to each record; text: the end of each text */
+    rs_buffer ends;    /* u64, 0 first: after each record the number of inner lists, or the end of its text or list */
     rs_buffer counts;  /* u64: nested forms: the rows of each inner list */
     rs_buffer scratch; /* for rs_run_write */
     rs_buffer scratch_value; /* scratch: a value of known size, the text of a category */
-    rs_column column;        /* scratch: a complex number, a category */
+    rs_column column;        /* the numbers of a column; scratch: a complex number, a category */
     rs_entries entries;
     rs_gather_part parts[RS_GATHER_PARTS];
     uint32_t n_parts;

@@ -90,9 +90,7 @@ static rs_status lay_out(rs_gather_field *self, uint64_t n, uint64_t *size, rs_e
 }
 
 /* Returns the number of inner lists of the records before record i, in a nested form. */
-static uint64_t lists_before(const rs_gather_field *self, uint64_t i) {
-    return i == 0 ? 0 : rs_load_u64(self->ends.data + 8 * (i - 1));
-}
+static uint64_t lists_before(const rs_gather_field *self, uint64_t i) { return rs_load_u64(self->ends.data + 8 * i); }
 
 /* Returns the number of rows of inner list k. */
 static uint64_t rows_of_list(const rs_gather_field *self, uint64_t k) { return rs_load_u64(self->counts.data + 8 * k); }
@@ -276,12 +274,10 @@ static void fill_padded_nested(const rs_gather *self, const rs_gather_field *fie
 }
 
 static void fill_text(const rs_gather *self, const rs_gather_field *field, uint8_t *buffer) {
-    int64_t *offsets = i64_at(buffer, &field->parts[1]);
     if (field->values.size_bytes != 0) {
         memcpy(buffer + field->parts[0].off, field->values.data, field->values.size_bytes);
     }
-    offsets[0] = 0;
-    if (self->n != 0) memcpy(offsets + 1, field->ends.data, (size_t)self->n * 8);
+    memcpy(buffer + field->parts[1].off, field->ends.data, (size_t)(self->n + 1) * 8);
 }
 
 static rs_status fill_packed(rs_gather *self, uint32_t f, uint8_t *buffer, rs_error *err) {

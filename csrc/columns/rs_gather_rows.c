@@ -9,12 +9,6 @@ enum {
     COLUMNS_MOST = 16 /* up to this length, element 0 of the lists or tuples of all rows is read, then element 1, ... */
 };
 
-/* Counts n values, and marks them as valid. */
-static void count_values(rs_gather_field *self, uint64_t n) {
-    if (self->valid != NULL) memset(self->valid + self->done, 1, (size_t)n);
-    self->done += n;
-}
-
 /* ---- Numbers ---- */
 
 /* Writes the number of row k at to + k * step, for a number node. Returns the number of rows written: all, or the
@@ -41,7 +35,7 @@ static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_
 static void take_column(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
     const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
     const uint64_t put = put_column(dtype, node, rows, self->to + self->done * size, size);
-    count_values(self, put);
+    rs_gather_count(self, put);
     if (put == rows->n) return;
     stop->why = RS_GATHER_RANGE;
     stop->number = 0;
@@ -83,7 +77,7 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
         stop->why = RS_GATHER_RANGE;
         stop->number = i;
     }
-    count_values(self, n_taken);
+    rs_gather_count(self, n_taken);
 }
 
 static rs_run run_at(const rs_node *list, const uint8_t *body) {
@@ -110,7 +104,7 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
                 return RS_OK;
             }
         }
-        count_values(self, 1);
+        rs_gather_count(self, 1);
     }
     return RS_OK;
 }
@@ -138,6 +132,31 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
         }
     }
     return list ? take_runs(self, node, rows, stop, err) : RS_OK;
+}
+
+/* ---- Columns ---- */
+
+rs_status rs_gather_put_even_ends(rs_gather_field *self, uint64_t n, uint64_t count, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(&self->ends, (size_t)n * 8, err));
+    uint8_t *to = self->ends.data + self->ends.size_bytes;
+    const uint64_t before = rs_load_u64(to - 8);
+    for (uint64_t i = 0; i < n; i++) rs_store_u64(to + 8 * i, before + (i + 1) * count);
+    self->ends.size_bytes += (size_t)n * 8;
+    return RS_OK;
+}
+
+/* Appends the numbers, or the lists of numbers, of rows to the column. */
+static rs_status append_rows(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                             const rs_column_rows *rows, rs_error *err) {
+    bool taken;
+    if (self->spec->form == RS_GATHER_NUMBERS) {
+        RS_TRY(rs_column_take_rows(&self->column, cursor, node, rows, &taken, err));
+    } else {
+        RS_TRY(rs_column_take_lists(&self->column, cursor, node, rows, &taken, err));
+        if (taken) RS_TRY(rs_gather_put_even_ends(self, rows->n, node->count, err));
+    }
+    if (taken) rs_gather_count(self, rows->n);
+    return RS_OK;
 }
 
 /* ---- Tables and optionals ---- */
@@ -198,10 +217,14 @@ rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, co
     case RS_FMT_NODE_FLOAT:
     case RS_FMT_NODE_DECIMAL:
     case RS_FMT_NODE_BOOL:
-        if (self->spec->form == RS_GATHER_VALUES && self->spec->n_row == 0) take_column(self, node, rows, stop);
+        if (self->is_column) return append_rows(self, cursor, node, rows, err);
+        if (self->single) take_column(self, node, rows, stop);
         return RS_OK;
+    case RS_FMT_NODE_CONST: return self->is_column ? append_rows(self, cursor, node, rows, err) : RS_OK;
     case RS_FMT_NODE_LIST:
-    case RS_FMT_NODE_TUPLE: return take_sequences(self, cursor, node, rows, stop, err);
+    case RS_FMT_NODE_TUPLE:
+        if (self->is_column) return append_rows(self, cursor, node, rows, err);
+        return take_sequences(self, cursor, node, rows, stop, err);
     case RS_FMT_NODE_DICT_CODED: return take_dict_coded(self, cursor, node, rows, stop, err);
     case RS_FMT_NODE_OPTIONAL: return take_optional(self, cursor, node, rows, stop, err);
     case RS_FMT_NODE_RISING:

@@ -75,28 +75,17 @@ rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cursor, const rs
     return RS_OK;
 }
 
-rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken, rs_error *err) {
-    const bool is_text = entry->kind == RS_ENTRY_TEXT;
-    const uint8_t *text = is_text ? rs_buffer_at(&self->entries.text, (size_t)entry->bits) : NULL;
-    int64_t code;
-    *taken = false;
-    if (self->spec->form != RS_GATHER_CODES) {
-        if (self->spec->form != RS_GATHER_TEXT && self->spec->form != RS_GATHER_STRINGS) return RS_OK;
-        RS_TRY(rs_buffer_append(&self->values, text, entry->size_bytes, err));
-        *taken = true;
-        return end_text(self, err);
-    }
-    if (is_text) {
+bool rs_gather_take_code_entry(rs_gather_field *self, const rs_entry *entry) {
+    int64_t code = RS_NAMES_NONE;
+    if (entry->kind == RS_ENTRY_TEXT) {
+        const uint8_t *text = rs_buffer_at(&self->entries.text, (size_t)entry->bits);
         code = rs_names_of_text(self->spec->names, text, entry->size_bytes);
     } else if (entry->kind == RS_ENTRY_BOOL || entry->kind == RS_ENTRY_INT) {
         code = rs_names_of_int(self->spec->names, (int64_t)entry->bits);
-    } else {
-        return RS_OK;
     }
-    if (code == RS_NAMES_NONE) return RS_OK;
+    if (code == RS_NAMES_NONE) return false;
     rs_store_u64(self->to + self->done * 8, (uint64_t)code);
-    *taken = true;
-    return RS_OK;
+    return true;
 }
 
 rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err) {

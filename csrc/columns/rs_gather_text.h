@@ -9,7 +9,6 @@ RS_NODISCARD rs_status rs_gather_take_text(rs_gather_field *self, rs_cursor *cur
                                            rs_gather_stop *stop, rs_error *err);
 /* Takes an empty text, and adds 1 to self->done. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_skip_text(rs_gather_field *self, rs_error *err);
-/* As rs_gather_take_text, for a cached entry of a table. Sets *taken to false for an entry that is not cached as a text
- * or number, or does not fit the result. */
-RS_NODISCARD rs_status rs_gather_take_text_entry(rs_gather_field *self, const rs_entry *entry, bool *taken,
-                                                 rs_error *err);
+/* Takes the name of a category that is a cached entry of a table. Returns false for an entry that is not cached as a
+ * text or int, or is not one of the names. */
+bool rs_gather_take_code_entry(rs_gather_field *self, const rs_entry *entry);

@@ -44,6 +44,20 @@ rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop 
 
 /* ---- Values ---- */
 
+/* Appends a number or a list of numbers to the column. */
+static rs_status take_column(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
+                             rs_error *err) {
+    rs_column *column = &self->column;
+    const bool lists = self->spec->form == RS_GATHER_LISTS;
+    uint64_t n;
+    int kind;
+    RS_TRY(rs_column_take(column, cursor, place, &kind, &n, err));
+    if (kind != (lists ? RS_COLUMN_SEQUENCE : RS_COLUMN_SCALAR)) stop->why = RS_GATHER_KIND;
+    else if (lists)
+        return rs_buffer_append_u64(&self->ends, column->values.size_bytes / rs_column_item_bytes(column), err);
+    return RS_OK;
+}
+
 rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place, rs_gather_stop *stop,
                                rs_error *err) {
     const unsigned form = self->spec->form;
@@ -61,17 +75,17 @@ rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_plac
     if (rs_path_is_none(cursor, place)) return rs_gather_take_missing(self, RS_GATHER_NONE, stop, err);
     if (form == RS_GATHER_TEXT || form == RS_GATHER_STRINGS || form == RS_GATHER_CODES) {
         RS_TRY(rs_gather_take_text(self, cursor, place, stop, err));
+    } else if (self->is_column) {
+        RS_TRY(take_column(self, cursor, place, stop, err));
     } else {
         RS_TRY(rs_gather_take_numbers(self, cursor, place, stop, err));
     }
-    if (stop->why != RS_GATHER_DONE) return RS_OK;
-    if (self->valid != NULL) self->valid[self->done] = 1;
-    self->done++;
+    if (stop->why == RS_GATHER_DONE) rs_gather_count(self, 1);
     return RS_OK;
 }
 
-rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken, rs_gather_stop *stop,
-                               rs_error *err) {
+rs_status rs_gather_take_other_entry(rs_gather_field *self, const rs_entry *entry, bool *taken, rs_gather_stop *stop,
+                                     rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     *taken = false;
     if (entry->kind == RS_ENTRY_NONE) {
@@ -79,16 +93,18 @@ rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, boo
         *taken = stop->why == RS_GATHER_DONE;
         return RS_OK;
     }
-    if (spec->form == RS_GATHER_VALUES) {
+    if (spec->form == RS_GATHER_NUMBERS) {
+        *taken = (entry->kind & RS_ENTRY_NUMBER) != 0;
+        if (!*taken) return RS_OK;
+        RS_TRY(rs_column_reserve(&self->column, 1, err));
+        rs_column_put_unchecked(&self->column, entry->kind, entry->bits);
+    } else if (spec->form == RS_GATHER_VALUES) {
         if ((entry->kind & RS_ENTRY_NUMBER) == 0 || spec->n_row != 0) return RS_OK;
         *taken =
             rs_gather_put_number(self, entry->kind, entry->bits, self->to + self->done * rs_gather_value_bytes(spec));
-    } else if (entry->kind == RS_ENTRY_TEXT || spec->form == RS_GATHER_CODES) {
-        RS_TRY(rs_gather_take_text_entry(self, entry, taken, err));
+    } else if (spec->form == RS_GATHER_CODES) {
+        *taken = rs_gather_take_code_entry(self, entry);
     }
-    if (*taken) {
-        if (self->valid != NULL) self->valid[self->done] = 1;
-        self->done++;
-    }
+    if (*taken) rs_gather_count(self, 1);
     return RS_OK;
 }

@@ -198,9 +198,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err)
     rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err)
 
-    enum:
-        RS_COLUMN_SCALAR, RS_COLUMN_SEQUENCE
-
     ctypedef struct rs_column:
         rs_buffer values
         unsigned seen
@@ -373,9 +370,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 
-    enum:
-        RS_COLUMN_READ_TEXT
-        RS_COLUMN_READ_DONE, RS_COLUMN_READ_BLOCK, RS_COLUMN_READ_UNSURE, RS_COLUMN_READ_LACKING, RS_COLUMN_READ_OTHER
     ctypedef struct rs_tree_paths:
         const rs_compiled_path *const *of_field
         uint32_t n
@@ -383,26 +377,6 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_source:
         const rs_store *store
         const rs_tree_paths **of_block
-    ctypedef struct rs_column_read:
-        rs_slice missing
-        int kind
-        rs_column numbers
-        rs_buffer text
-        rs_buffer offsets
-        rs_buffer valid
-        uint64_t n
-        uint64_t n_null
-    ctypedef struct rs_column_read_stop:
-        int why
-        uint64_t done
-        uint64_t block
-        uint64_t index
-    rs_status rs_column_read_open(rs_column_read *self, uint64_t n, rs_bool nulls, rs_error *err)
-    void rs_column_read_clear(rs_column_read *self)
-    rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
-                                 int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err)
-    rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
-                                  rs_error *err)
 
     enum:
         RS_DTYPES, RS_DTYPE_INT64
@@ -422,6 +396,7 @@ cdef extern from "recstore.h" nogil:
         RS_GATHER_ROW_DIMS
         RS_GATHER_VALUES, RS_GATHER_RAGGED, RS_GATHER_NESTED, RS_GATHER_PADDED, RS_GATHER_PADDED_NESTED
         RS_GATHER_PACKED, RS_GATHER_TEXT, RS_GATHER_STRINGS, RS_GATHER_CODES
+        RS_GATHER_NUMBERS, RS_GATHER_LISTS
         RS_GATHER_RAISE, RS_GATHER_FILL, RS_GATHER_MASK
         RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_NONE, RS_GATHER_KIND
         RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED, RS_GATHER_SHORT
@@ -454,8 +429,10 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_gather_field:
         const rs_gather_spec *spec
         uint8_t *valid
+        uint64_t done
         rs_buffer values
         rs_buffer ends
+        rs_column column
         rs_gather_part parts[5]
         uint32_t n_parts
     ctypedef struct rs_gather_stop:
@@ -472,6 +449,7 @@ cdef extern from "recstore.h" nogil:
     void rs_gather_close(rs_gather *self)
     uint64_t rs_gather_kept_bytes(const rs_gather *self)
     rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err)
+    rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, rs_bool direct, rs_error *err)
     rs_status rs_gather_add_run(rs_gather_field *self, const rs_run *run, rs_error *err)
     void rs_gather_give(rs_gather *self, const rs_gather_given *given)
     rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,

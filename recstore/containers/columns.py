@@ -27,8 +27,8 @@ _REMEDY = "read it with to_list(), or give ragged=True"
 
 
 def from_gathered(gathered: Gathered, ragged: bool | None, where: _Where) -> _Column:
-    """The column for a result of `native.read_column` without nulls."""
-    shape, n, numbers, seen, offsets, text, _ = gathered
+    """The column for a result of `native.read_column`."""
+    shape, n, numbers, seen, offsets, text = gathered
     if shape == "texts":
         return _no_lists(strings(text, np.frombuffer(offsets, np.int64)), ragged)
     array = numbers_of(numbers, seen)
@@ -63,7 +63,7 @@ def _as_floats(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None
 
 
 def _as_numpy_does(gathered: Gathered) -> NDArray[Any] | None:
-    shape, n, numbers, seen, offsets, text, _ = gathered
+    shape, n, numbers, seen, offsets, text = gathered
     if shape == "scalars":
         return numbers_of(numbers, seen)
     offsets = np.frombuffer(offsets, np.int64)

@@ -136,27 +136,23 @@ static rs_status place_of(rs_store *store, uint64_t index, rs_cursor *cursor, rs
     return rs_path_settle(cursor, place, NULL);
 }
 
-static rs_status read_column(fuzz_fields *fields, const rs_source *source, rs_column_read *column,
-                             const int64_t *positions, uint64_t n) {
-    rs_column_read_stop stop = {0};
-    for (;;) {
+static rs_status measure(fuzz_fields *fields, const rs_source *source, rs_gather *gather, const int64_t *positions,
+                         uint64_t n) {
+    while (gather->done < n || gather->stop.why != RS_GATHER_DONE) {
         rs_cursor cursor;
         rs_place place;
-        bool fits = false;
-        RS_TRY(rs_column_read_run(column, source, positions, 0, 1, n, &stop, NULL));
-        if (stop.why == RS_COLUMN_READ_BLOCK) {
-            RS_TRY(fuzz_fields_know(fields, stop.block));
-        } else if (stop.why == RS_COLUMN_READ_UNSURE) {
-            RS_TRY(place_of(fields->store, stop.index, &cursor, &place));
-            if (rs_path_is_lacking(&place)) return RS_OK;
-            RS_TRY(rs_column_read_take(column, &cursor, &place, &fits, NULL));
-            if (!fits) return RS_OK;
-            stop.done++;
-        } else {
-            if (stop.why == RS_COLUMN_READ_DONE) FUZZ_MUST(column->n == n);
+        RS_TRY(rs_gather_measure(gather, source, positions, 0, 1, n, NULL));
+        if (gather->stop.why == RS_GATHER_BLOCK) {
+            RS_TRY(fuzz_fields_know(fields, gather->stop.block));
+        } else if (gather->stop.why == RS_GATHER_UNSURE) {
+            RS_TRY(place_of(fields->store, gather->stop.index, &cursor, &place));
+            RS_TRY(rs_gather_take(gather, &cursor, rs_path_is_lacking(&place) ? NULL : &place, NULL));
+            if (gather->stop.why != RS_GATHER_DONE) return RS_OK;
+        } else if (gather->stop.why != RS_GATHER_DONE) {
             return RS_OK;
         }
     }
+    return RS_OK;
 }
 
 /* Sets the paths of a source whose only field is number f. */
@@ -177,7 +173,8 @@ static uint64_t choose_positions(const rs_store *store, int64_t *positions) {
 }
 
 void fuzz_read_columns(rs_store *store, uint64_t seed) {
-    static const uint8_t none[] = {RS_FMT_TAG_NONE};
+    static const uint8_t zero[] = {RS_FMT_TAG_ZERO};
+    static const unsigned forms[] = {RS_GATHER_NUMBERS, RS_GATHER_LISTS, RS_GATHER_STRINGS};
     int64_t positions[BATCH];
     const uint64_t n = choose_positions(store, positions);
     fuzz_fields fields;
@@ -189,14 +186,20 @@ void fuzz_read_columns(rs_store *store, uint64_t seed) {
         rs_tree_paths *paths = (rs_tree_paths *)calloc((size_t)store->n_trees + 1, sizeof *paths);
         const rs_tree_paths **of_block = (const rs_tree_paths **)calloc((size_t)store->n_blocks + 1, sizeof *of_block);
         const rs_source source = {store, of_block};
-        rs_column_read column = {0};
+        rs_gather gather;
         FUZZ_MUST(paths != NULL && of_block != NULL);
         one_field(&fields, f, paths, of_block);
-        if (rs_column_read_open(&column, n, f % 2 == 0, NULL) == RS_OK) {
-            if (f % 3 == 0) column.missing = rs_slice_of(none, sizeof none);
-            (void)read_column(&fields, &source, &column, f % 2 == 0 ? positions : NULL, n);
+        for (unsigned form = 0; form < sizeof forms / sizeof forms[0]; form++) {
+            rs_gather_spec spec = {.form = forms[form], .row_numbers = 1};
+            if (f % 3 == 0) spec.absent = rs_slice_of(zero, sizeof zero);
+            if (rs_gather_open(&gather, &spec, 1, NULL) != RS_OK) continue;
+            if (rs_gather_begin(&gather, n, NULL) == RS_OK &&
+                measure(&fields, &source, &gather, f % 2 == 0 ? positions : NULL, n) == RS_OK &&
+                gather.stop.why == RS_GATHER_DONE) {
+                FUZZ_MUST(gather.fields->done == n);
+            }
+            rs_gather_close(&gather);
         }
-        rs_column_read_clear(&column);
         free(of_block);
         free(paths);
     }
@@ -238,29 +241,11 @@ static bool place_buffer(rs_gather *gather, uint8_t **buffer) {
     return true;
 }
 
-static rs_status measure(fuzz_fields *fields, rs_gather *gather, const int64_t *positions, uint64_t n) {
-    while (gather->done < n || gather->stop.why != RS_GATHER_DONE) {
-        rs_cursor cursor;
-        rs_place place;
-        RS_TRY(rs_gather_measure(gather, &fields->source, positions, 0, 1, n, NULL));
-        if (gather->stop.why == RS_GATHER_BLOCK) {
-            RS_TRY(fuzz_fields_know(fields, gather->stop.block));
-        } else if (gather->stop.why == RS_GATHER_UNSURE) {
-            RS_TRY(place_of(fields->store, gather->stop.index, &cursor, &place));
-            RS_TRY(rs_gather_take(gather, &cursor, rs_path_is_lacking(&place) ? NULL : &place, NULL));
-            if (gather->stop.why != RS_GATHER_DONE) return RS_OK;
-        } else if (gather->stop.why != RS_GATHER_DONE) {
-            return RS_OK;
-        }
-    }
-    return RS_OK;
-}
-
 static void read_batch(fuzz_fields *fields, rs_gather *gather, const int64_t *positions, uint64_t n) {
     uint8_t *buffer = NULL;
     if (rs_gather_begin(gather, n, NULL) == RS_OK && (!gather->direct || place_buffer(gather, &buffer)) &&
-        measure(fields, gather, positions, n) == RS_OK && gather->stop.why == RS_GATHER_DONE && !gather->direct &&
-        place_buffer(gather, &buffer)) {
+        measure(fields, &fields->source, gather, positions, n) == RS_OK && gather->stop.why == RS_GATHER_DONE &&
+        !gather->direct && place_buffer(gather, &buffer)) {
         fuzz_any(rs_gather_fill(gather, buffer, NULL));
     }
     free(buffer);

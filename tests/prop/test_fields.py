@@ -273,19 +273,15 @@ def check_column(view):
         got = column(lambda: view.to_numpy(ragged=ragged))
         expected = column(lambda: columns.from_values(items, ragged, namer(view)))
         assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
-    gathered = native.read_column(view, None, True)
+    gathered = native.read_column(view)
     if gathered is None:
         return
-    shape, n, numbers, seen, offsets, text, valid = gathered
-    assert n == len(items) and [value is not None for value in items] == (
-        list(map(bool, bytes(valid))) if valid else [True] * n
-    )
+    shape, n, numbers, seen, offsets, text = gathered
+    assert n == len(items)
     dtype = np.uint8 if seen == 1 else np.float64 if seen & 4 else np.int64
     bounds = None if offsets is None else np.frombuffer(offsets, np.int64).tolist()
     for i, value in enumerate(items):
-        if value is None:
-            assert shape == "scalars" or bounds[i] == bounds[i + 1]
-        elif shape == "texts":
+        if shape == "texts":
             assert bytes(text)[bounds[i] : bounds[i + 1]] == value.encode()
         else:
             some = np.frombuffer(numbers, dtype)[

@@ -1,6 +1,6 @@
 """Column reads: one field of many records into arrays in one pass.
 
-The loop is C (csrc/columns/rs_column_read.h) and runs without the interpreter lock. This file looks up keys in trees,
+The loop is C (csrc/columns/rs_gather.h) and runs without the interpreter lock. This file looks up keys in trees,
 finds fields that C cannot find, and owns the memory of the result. A column read enters every segment that it reads, so
 a `close` in another thread takes effect only after the read.
 """
@@ -318,9 +318,10 @@ cdef list locate_all(Selection selection, int64_t *io, Py_ssize_t n):
 # ---- Column reads ----
 
 cdef class ColumnReader(SelectionReader):
-    """One column read over the records of a container."""
+    """One column read over the records of a container: a gather of one field in the form of its first value."""
 
-    cdef rs_column_read core
+    cdef rs_gather core
+    cdef rs_gather_spec spec
     cdef CompiledPaths paths
     cdef Path path
     cdef bint has_default
@@ -329,86 +330,81 @@ cdef class ColumnReader(SelectionReader):
     cdef bint fits       # False once a value does not fit into one array with the values before it
 
     def __dealloc__(self):
-        rs_column_read_clear(&self.core)
+        rs_gather_close(&self.core)
 
     cdef Py_ssize_t run(self, Segment segment, int store, const int64_t *positions, int64_t start, int64_t step,
                         Py_ssize_t n) except -1:
         cdef Source source = self.paths.source(segment, store)
-        cdef rs_column_read_stop stop
+        cdef rs_gather_stop *stop = &self.core.stop
         cdef rs_error err
         cdef rs_status status
-        cdef uint64_t end
-        stop.why = RS_COLUMN_READ_DONE
-        stop.done = stop.index = stop.block = 0
-        while stop.done < <uint64_t>n and self.fits:
-            end = min(stop.done + STRETCH_RECORDS, <uint64_t>n)
+        cdef uint64_t begin = self.core.done, stretch_end, end = begin + <uint64_t>n
+        if positions != NULL:
+            positions -= begin  # the core counts positions from the first of all runs
+        else:
+            start = <int64_t>(<uint64_t>start - <uint64_t>step * begin)
+        while self.core.done < end and self.fits:
+            stretch_end = min(self.core.done + STRETCH_RECORDS, end)
             with nogil:
-                status = rs_column_read_run(&self.core, &source.core, positions, start, step, end, &stop, &err)
+                status = rs_gather_measure(&self.core, &source.core, positions, start, step, stretch_end, &err)
             if status == RS_E_ARG_RANGE:
                 raise IndexError("an index is out of range: the index array was changed while it was read")
             try:
                 check(status, &err)
-                if stop.why == RS_COLUMN_READ_BLOCK:
+                if stop.why == RS_GATHER_UNSURE:
+                    self.walk(source)
+                if stop.why == RS_GATHER_BLOCK:
                     source.compile_block(stop.block)
-                elif stop.why == RS_COLUMN_READ_UNSURE:
-                    self.walk(source, stop.index)
-                elif stop.why == RS_COLUMN_READ_LACKING:
-                    self.take_default(stop.index)
-                elif stop.why == RS_COLUMN_READ_OTHER:
-                    self.fits = False
+                elif stop.why == RS_GATHER_LACKING:
+                    self.set_default()
+                elif stop.why != RS_GATHER_DONE:
+                    self.change_form()
             except errors.Error as e:
                 raise in_record(e, source.segment, source.store, stop.index) from None
-            if stop.why == RS_COLUMN_READ_UNSURE or stop.why == RS_COLUMN_READ_LACKING:
-                stop.done += 1
             PyErr_CheckSignals()
-        return <Py_ssize_t>stop.done
+        return <Py_ssize_t>(self.core.done - begin)
 
-    cdef int walk(self, Source source, uint64_t index) except -1:
+    cdef int walk(self, Source source) except -1:
         """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
-        program = begin_at(source.segment, source.store, index, &cursor, &place)
-        if self.path is not None and not self.path.walk(program, &cursor, &place, None):
-            return self.take_default(index)
-        return self.take(&cursor, &place)
-
-    cdef int take_default(self, uint64_t index) except -1:
-        """Reads the default for a record that lacks the field, and passes it to the core for later records."""
-        cdef rs_cursor cursor
-        cdef rs_place place
-        if not self.has_default:
-            raise missing_field(index, self.path)
-        if self.dumped is None:
-            try:
-                dumped = dump(self.default)
-            except errors.EncodeError:
-                dumped = b"", b"", True
-            if len(dumped) > 2 or dumped[1]:  # the default holds arrays or Records
-                self.fits = False
-                return 0
-            self.dumped = dumped[0]
-            self.core.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
-        set_cursor(&cursor, self.core.missing.ptr, len(self.dumped), NULL, 0)
-        place.node = NULL
-        place.body = NULL
-        place.bits = 0
-        return self.take(&cursor, &place)
-
-    cdef int take(self, const rs_cursor *cursor, const rs_place *place) except -1:
         cdef rs_error err
-        cdef rs_bool fits = True
-        check(rs_column_read_take(&self.core, cursor, place, &fits, &err), &err)
-        self.fits = fits
+        program = begin_at(source.segment, source.store, self.core.stop.index, &cursor, &place)
+        found = self.path is None or self.path.walk(program, &cursor, &place, None)
+        check(rs_gather_take(&self.core, &cursor, &place if found else NULL, &err), &err)
         return 0
 
+    cdef int set_default(self) except -1:
+        """Passes the default to the core, for the record that lacks the field and for later ones."""
+        if not self.has_default:
+            raise missing_field(self.core.stop.index, self.path)
+        try:
+            dumped = dump(self.default)
+        except errors.EncodeError:
+            dumped = b"", b"", True
+        if len(dumped) > 2 or dumped[1]:  # the default holds arrays or Records
+            self.fits = False
+            return 0
+        self.dumped = dumped[0]
+        self.spec.absent = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+        return 0
 
-def read_column(Records records not None, indices=None, bint nulls=False):
+    cdef int change_form(self) except -1:
+        """Tries the next form if the first value does not have this one."""
+        cdef rs_error err
+        if self.core.fields.done or self.core.stop.why != RS_GATHER_KIND or self.spec.form == RS_GATHER_STRINGS:
+            self.fits = False
+            return 0
+        self.spec.form = RS_GATHER_LISTS if self.spec.form == RS_GATHER_NUMBERS else RS_GATHER_STRINGS
+        return check(rs_gather_field_begin(self.core.fields, self.core.n, False, &err), &err)
+
+
+def read_column(Records records not None, indices=None):
     """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass. `indices` None
     reads all records.
 
-    Returns `(shape, n, numbers, seen, offsets, text, valid)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
-    u8 if `seen` is 1, else f64 if `seen & 4`, else i64. `offsets` holds n + 1 i64, `text` UTF-8. `valid`
-    has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that the
+    Returns `(shape, n, numbers, seen, offsets, text)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
+    u8 if `seen` is 1, else f64 if `seen & 4`, else i64. `offsets` holds n + 1 i64, `text` UTF-8. Buffers that the
     shape does not need are None.
 
     Returns None if the caller has to decode the values: there are none; they are not all numbers, all lists or tuples
@@ -429,7 +425,9 @@ def read_column(Records records not None, indices=None, bint nulls=False):
         self.path, self.has_default, self.default = projection.path, projection.has_default, projection.default
     self.fits = True
     self.paths = CompiledPaths(self.path)
-    check(rs_column_read_open(&self.core, <uint64_t>n, nulls, &err), &err)
+    self.spec.form, self.spec.row_numbers = RS_GATHER_NUMBERS, 1
+    check(rs_gather_open(&self.core, &self.spec, 1, &err), &err)
+    check(rs_gather_begin(&self.core, <uint64_t>n, &err), &err)
     self.entered = Entered()
     try:
         records.selection.require_open()
@@ -439,20 +437,17 @@ def read_column(Records records not None, indices=None, bint nulls=False):
     if records.of_shards:
         self.paths.sources.clear()  # they refer to the shards
         records.selection.trim()
-    return column_result(self) if self.fits and not self.core.numbers.inexact else None
+    return column_result(self.core.fields) if self.fits and not self.core.fields.column.inexact else None
 
 
-cdef object column_result(ColumnReader self):
-    cdef rs_column_read *read = &self.core
-    valid = into_memory(&read.valid) if read.n_null else None
-    if read.kind == RS_COLUMN_READ_TEXT:
-        return "texts", read.n, None, 0, into_memory(&read.offsets), into_memory(&read.text), valid
-    if read.kind == RS_COLUMN_SCALAR:
-        return "scalars", read.n, into_memory(&read.numbers.values), read.numbers.seen, None, None, valid
-    if read.kind == RS_COLUMN_SEQUENCE:
-        numbers = into_memory(&read.numbers.values)
-        return "lists", read.n, numbers, read.numbers.seen, into_memory(&read.offsets), None, valid
-    return None  # every value is None
+cdef object column_result(rs_gather_field *field):
+    cdef unsigned form = field.spec.form, seen = field.column.seen
+    if form == RS_GATHER_STRINGS:
+        return "texts", field.done, None, 0, into_memory(&field.ends), into_memory(&field.values)
+    numbers = into_memory(&field.column.values)
+    if form == RS_GATHER_NUMBERS:
+        return "scalars", field.done, numbers, seen, None, None
+    return "lists", field.done, numbers, seen, into_memory(&field.ends), None
 
 
 # ---- Without a copy ----

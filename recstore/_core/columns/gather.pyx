@@ -562,8 +562,8 @@ cdef class Gather:
         cdef list out = []
         fill = (<GatherSpec>self.fields[f]).fill
         for i in range(<Py_ssize_t>state.core.n):
-            end = <Py_ssize_t>rs_load_u64(field.ends.data + 8 * i)
-            if field.valid[i]:
+            end = <Py_ssize_t>rs_load_u64(field.ends.data + 8 * (i + 1))
+            if field.valid == NULL or field.valid[i]:
                 out.append(PyUnicode_DecodeUTF8(text + begin, end - begin, NULL) if end > begin else "")
             else:
                 out.append(fill)

@@ -1,9 +1,9 @@
-/* test_column_read.c: columns of whole stores in every order; stops; changed bytes and positions. */
+/* test_gather_columns.c: columns of whole stores in every order; stops; changed bytes and positions. */
 #include <stdatomic.h>
 
 #include "rs_sources.h"
 #include "os/rs_os.h"
-#include "columns/rs_column_read.h"
+#include "columns/rs_gather.h"
 
 static rs_error err;
 enum { N = 70000 };
@@ -32,62 +32,76 @@ static sources s;
 
 static rs_status open_field(const char *key) { return sources_open(&s, built_slice(&b), &key, 1, &err); }
 
+/* The column of a read, and its specification. */
+typedef struct column {
+    rs_gather core;
+    rs_gather_spec spec;
+    const rs_gather_field *field;
+} column;
+
+static rs_status begin(column *self, unsigned form, uint64_t n) {
+    memset(self, 0, sizeof *self);
+    self->spec.form = form, self->spec.row_numbers = 1;
+    RS_TRY(rs_gather_open(&self->core, &self->spec, 1, &err));
+    self->field = self->core.fields;
+    return rs_gather_begin(&self->core, n, &err);
+}
+
 /* Reads to the end or to a stop. If the stop is for a block, loads it and continues. */
-static rs_status run(rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
-                     rs_column_read_stop *stop) {
-    memset(stop, 0, sizeof *stop);
+static rs_status run(column *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     for (;;) {
-        RS_TRY(rs_column_read_run(got, &s.source, positions, start, step, n, stop, &err));
-        if (stop->why != RS_COLUMN_READ_BLOCK) return RS_OK;
-        RS_TRY(sources_load_block(&s, stop->block, &err));
+        RS_TRY(rs_gather_measure(&got->core, &s.source, positions, start, step, n, &err));
+        if (got->core.stop.why != RS_GATHER_BLOCK) return RS_OK;
+        RS_TRY(sources_load_block(&s, got->core.stop.block, &err));
     }
 }
 
-static bool same_floats(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
-    bool ok = end - begin == i % 3;
-    for (uint64_t j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
+static uint64_t end_of(const column *got, uint64_t k) { return rs_load_u64(got->field->ends.data + 8 * k); }
+
+static bool same_floats(const column *got, uint64_t k, uint64_t i) {
+    bool ok = end_of(got, k + 1) - end_of(got, k) == i % 3;
+    for (uint64_t j = end_of(got, k); ok && j < end_of(got, k + 1); j++)
+        ok = rs_load_f64(got->field->column.values.data + 8 * j) == (double)i / 2;
     return ok;
 }
 
-static bool same_text(const rs_column_read *g, uint64_t k, uint64_t i) {
-    uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8);
-    bool ok = end - begin == i % 5;
-    for (uint64_t j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
+static bool same_text(const column *got, uint64_t k, uint64_t i) {
+    bool ok = end_of(got, k + 1) - end_of(got, k) == i % 5;
+    for (uint64_t j = end_of(got, k); ok && j < end_of(got, k + 1); j++) ok = got->field->values.data[j] == 'a' + i % 7;
     return ok;
+}
+
+static unsigned form_of(const char *key) {
+    return strchr("tlw", key[0]) == NULL ? RS_GATHER_NUMBERS : key[0] == 't' ? RS_GATHER_STRINGS : RS_GATHER_LISTS;
 }
 
 /* Reads field `key` in an order and compares each value. */
 static void check_order(const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    rs_column_read got = {0};
-    rs_column_read_stop stop;
+    column got;
     uint64_t k;
     bool ok = true;
     REQUIRE_OK(open_field(key), &err);
-    CHECK_OK(rs_column_read_open(&got, n, key[0] == 'o', &err), &err);
-    CHECK_OK(run(&got, positions, start, step, n, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_DONE && stop.done == n && got.n == n);
+    CHECK_OK(begin(&got, form_of(key), n), &err);
+    CHECK_OK(run(&got, positions, start, step, n), &err);
+    CHECK(got.core.stop.why == RS_GATHER_DONE && got.core.done == n && got.field->done == n);
     for (k = 0; ok && k < n; k++) {
         uint64_t i = (uint64_t)(start + step * (positions == NULL ? (int64_t)k : positions[k]));
         if (key[0] == 't') ok = same_text(&got, k, i);
         else if (key[0] == 'w') ok = same_floats(&got, k, i);
-        else if (key[0] == 'i') ok = rs_load_u64(got.numbers.values.data + 8 * k) == i;
-        else
-            ok = got.valid.data[k] == (i % 4 != 0) &&
-                 rs_load_u64(got.numbers.values.data + 8 * k) == (i % 4 == 0 ? 0 : i);
+        else ok = rs_load_u64(got.field->column.values.data + 8 * k) == i;
     }
     if (!CHECK(ok)) (void)fprintf(stderr, "    %s, %llu\n", key, (unsigned long long)k);
-    rs_column_read_clear(&got);
+    rs_gather_close(&got.core);
     sources_close(&s);
 }
 
 static void check_orders(bool compress) {
-    static const char *const keys[] = {"i", "t", "w", "o"};
+    static const char *const keys[] = {"i", "t", "w"};
     static int64_t positions[5000];
     for (size_t k = 0; k < 5000; k++) positions[k] = (int64_t)make_random(N);
     b = build(add, N, compress);
     REQUIRE(b.data != NULL);
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 3; k++) {
         check_order(keys[k], NULL, 0, 1, N);
         check_order(keys[k], NULL, N - 1, -1, N);
         check_order(keys[k], NULL, 3, 17, 4000);
@@ -103,22 +117,21 @@ TEST(test_orders_of_any) { check_orders(false); }
 
 /* Reads rows of one size in equal steps from a store of two blocks. */
 static void check_steps(int64_t start, int64_t step, uint64_t n) {
-    rs_column_read got = {0};
-    rs_column_read_stop stop;
+    column got;
     bool ok = true;
     REQUIRE_OK(open_field("w"), &err);
-    CHECK_OK(rs_column_read_open(&got, n, true, &err), &err);
-    CHECK_OK(run(&got, NULL, start, step, n, &stop), &err);
+    CHECK_OK(begin(&got, RS_GATHER_LISTS, n), &err);
+    CHECK_OK(run(&got, NULL, start, step, n), &err);
     CHECK(s.by_block[0] != NULL && rs_compiled_path_is_fixed(s.by_block[0]->of_field[0]) &&
           s.store.blocks[0].index_width == 0 && s.store.n_blocks == 2);
-    CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == n && got.n_null == 0 && got.valid.size_bytes == n);
+    CHECK(got.field->done == n);
     for (uint64_t k = 0; ok && k < n; k++) {
         const double i = (double)(start + step * (int64_t)k);
-        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k && rs_load_f64(got.numbers.values.data + 16 * k) == i / 3 &&
-             rs_load_f64(got.numbers.values.data + 16 * k + 8) == i / 7;
+        const uint8_t *pair = got.field->column.values.data + 16 * k;
+        ok = end_of(&got, k) == 2 * k && rs_load_f64(pair) == i / 3 && rs_load_f64(pair + 8) == i / 7;
     }
     CHECK(ok);
-    rs_column_read_clear(&got);
+    rs_gather_close(&got.core);
     sources_close(&s);
 }
 
@@ -135,11 +148,11 @@ TEST(test_rows_of_one_size) {
 
 enum { DRIFT_N = 140000, DRIFT_PART = 70000 };
 
-/* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "i": int, "m": int and later float,
- * "n": None or int}: each block has a tree of its own. */
+/* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "i": int, "m": int and later float}:
+ * each block has a tree of its own. */
 RECORD(add_drifting) {
     const uint64_t part = i / DRIFT_PART;
-    make_head(raw, 0x0F, 7);
+    make_head(raw, 0x0F, 6);
     make_str(raw, "b"), make_tag(raw, i % 3 == 0 ? 2 : 1);
     make_str(raw, "c"), make_int(raw, (int64_t)(i * i % 37 * 1000003) - 50);
     make_str(raw, "f"), make_float(raw, part == 0 ? (double)i / 3 : (double)(i % 1000) / 10);
@@ -149,86 +162,83 @@ RECORD(add_drifting) {
     make_str(raw, "m");
     if (part == 0) make_int(raw, (int64_t)i);
     else make_float(raw, (double)i + 0.5);
-    make_str(raw, "n");
-    if (i % 50 == 0) make_tag(raw, 0);
-    else make_int(raw, (int64_t)i);
 }
 
 /* Records in random order come from blocks of several trees. They give the same values as a read of all records in
  * order. */
 static void check_drifting(const char *key, const int64_t *positions, uint64_t n) {
-    rs_column_read all, got;
-    rs_column_read_stop stop;
-    uint64_t wrong = 0, item, count;
-    memset(&all, 0, sizeof all), memset(&got, 0, sizeof got);
+    column all, got;
+    uint64_t wrong = 0, count = key[0] == 'l' ? 2 : 1;
     REQUIRE_OK(open_field(key), &err);
-    CHECK_OK(rs_column_read_open(&all, DRIFT_N, key[0] == 'n', &err), &err);
-    CHECK_OK(run(&all, NULL, 0, 1, DRIFT_N, &stop), &err);
-    CHECK_OK(rs_column_read_open(&got, n, key[0] == 'n', &err), &err);
-    CHECK_OK(run(&got, positions, 0, 1, n, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_DONE && got.n == n && got.kind == all.kind &&
-          got.numbers.seen == all.numbers.seen);
-    item = all.numbers.values.size_bytes / DRIFT_N, count = got.kind == RS_COLUMN_SEQUENCE ? 2 : 1;
-    CHECK_U64(got.numbers.values.size_bytes, item * n);
+    CHECK_OK(begin(&all, form_of(key), DRIFT_N), &err);
+    CHECK_OK(run(&all, NULL, 0, 1, DRIFT_N), &err);
+    CHECK_OK(begin(&got, form_of(key), n), &err);
+    CHECK_OK(run(&got, positions, 0, 1, n), &err);
+    const rs_column *numbers = &got.field->column, *in_order = &all.field->column;
+    CHECK(got.core.stop.why == RS_GATHER_DONE && got.field->done == n && numbers->seen == in_order->seen);
+    const uint64_t item = count * rs_column_item_bytes(numbers);
+    CHECK_U64(numbers->values.size_bytes, item * n);
     for (uint64_t k = 0; k < n; k++) {
-        wrong += memcmp(got.numbers.values.data + k * item, all.numbers.values.data + (uint64_t)positions[k] * item,
-                        item) != 0;
-        if (count == 2) wrong += rs_load_u64(got.offsets.data + 8 * k) != 2 * k;
-        if (got.nulls) wrong += got.valid.data[k] != all.valid.data[positions[k]];
+        const uint8_t *expected = in_order->values.data + (uint64_t)positions[k] * item;
+        wrong += memcmp(numbers->values.data + k * item, expected, (size_t)item) != 0;
+        if (count == 2) wrong += end_of(&got, k) != 2 * k;
     }
     if (!CHECK_U64(wrong, 0)) (void)fprintf(stderr, "    %s\n", key);
-    rs_column_read_clear(&all), rs_column_read_clear(&got);
+    rs_gather_close(&all.core), rs_gather_close(&got.core);
     sources_close(&s);
 }
 
 TEST(test_trees_in_turns) {
-    static const char *const keys[] = {"b", "c", "f", "l", "i", "m", "n"};
+    static const char *const keys[] = {"b", "c", "f", "l", "i", "m"};
     static int64_t positions[9000];
     for (unsigned k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
     positions[0] = DRIFT_N - 1, positions[8999] = DRIFT_N - 1; /* the last bytes of the heap */
     for (unsigned compress = 0; compress < 2; compress++) {
         b = build(add_drifting, DRIFT_N, compress);
         REQUIRE(b.data != NULL);
-        for (unsigned k = 0; k < 7; k++) check_drifting(keys[k], positions, 9000);
+        for (unsigned k = 0; k < 6; k++) check_drifting(keys[k], positions, 9000);
         built_clear(&b);
     }
 }
 
 TEST(test_stops) {
-    rs_column_read got;
-    rs_column_read_stop stop;
+    column got;
     rs_cursor cursor;
     rs_place place = {NULL, NULL, 0};
     static const uint8_t nine[] = {0x99}, text[] = {0x09, 1, 'a'};
-    bool fits;
-    memset(&got, 0, sizeof got), memset(&cursor, 0, sizeof cursor);
+    const rs_gather_stop *stop = &got.core.stop;
+    memset(&cursor, 0, sizeof cursor);
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field("late"), &err);
-    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
-    CHECK_OK(run(&got, NULL, 1005, -1, 10, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_LACKING && stop.done == 6 && stop.index == 999 && got.n == 6);
+    CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 10), &err);
+    CHECK_OK(run(&got, NULL, 1005, -1, 10), &err);
+    CHECK(stop->why == RS_GATHER_LACKING && stop->record == 6 && stop->index == 999 && got.field->done == 6);
     cursor.in = rs_slice_of(text, sizeof text);
-    CHECK_OK(rs_column_read_take(&got, &cursor, &place, &fits, &err), &err);
-    CHECK(!fits && got.n == 6);
+    CHECK_OK(rs_gather_take(&got.core, &cursor, &place, &err), &err);
+    CHECK(stop->why == RS_GATHER_KIND && got.field->done == 6);
     cursor.in = rs_slice_of(nine, 1);
-    CHECK_OK(rs_column_read_take(&got, &cursor, &place, &fits, &err), &err);
-    CHECK(fits && got.n == 7 && rs_load_u64(got.numbers.values.data + 48) == 9);
-    got.missing = rs_slice_of(nine, 1);
-    CHECK_OK(run(&got, NULL, 998, 1, 5, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_DONE && got.n == 12);
-    CHECK(rs_load_u64(got.numbers.values.data + 56) == 9 && rs_load_u64(got.numbers.values.data + 88) == 1002);
-    got.missing = rs_slice_of(text, sizeof text);
-    CHECK_OK(run(&got, NULL, 5, 1, 5, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_OTHER && got.n == 12);
-    rs_column_read_clear(&got);
+    CHECK_OK(rs_gather_take(&got.core, &cursor, &place, &err), &err);
+    CHECK(stop->why == RS_GATHER_DONE && got.field->done == 7);
+    got.spec.absent = rs_slice_of(nine, 1);
+    CHECK_OK(run(&got, NULL, 1005, -1, 10), &err);
+    CHECK(stop->why == RS_GATHER_DONE && got.field->done == 10);
+    for (uint64_t k = 0; k < 10; k++)
+        CHECK_U64(rs_load_u64(got.field->column.values.data + 8 * k), k < 6 ? 1005 - k : 9);
+    rs_gather_close(&got.core);
+    CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 10), &err);
+    got.spec.absent = rs_slice_of(text, sizeof text);
+    CHECK_OK(run(&got, NULL, 5, 1, 5), &err);
+    CHECK(stop->why == RS_GATHER_KIND && stop->index == 5 && got.field->done == 0);
+    rs_gather_close(&got.core);
     sources_close(&s);
     REQUIRE_OK(open_field("o"), &err);
-    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
-    CHECK_OK(run(&got, NULL, 1, 1, 10, &stop), &err);
-    CHECK(stop.why == RS_COLUMN_READ_OTHER && stop.index == 4 && got.n == 3);
-    rs_column_read_clear(&got);
-    CHECK_CODE(rs_column_read_open(&got, UINT64_MAX, false, &err), RS_E_MEM, &err);
+    CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 10), &err);
+    CHECK_OK(run(&got, NULL, 1, 1, 10), &err);
+    CHECK(stop->why == RS_GATHER_NONE && stop->index == 4 && got.field->done == 3);
+    rs_gather_close(&got.core);
+    CHECK_CODE(begin(&got, RS_GATHER_NUMBERS, UINT64_MAX), RS_E_MEM, &err);
+    rs_gather_close(&got.core);
     sources_close(&s);
     built_clear(&b);
 }
@@ -241,18 +251,17 @@ TEST(test_damage) {
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
     for (unsigned round = 0; round < 400; round++) {
-        rs_column_read got = {0};
-        rs_column_read_stop stop;
+        column got;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (unsigned k = 0; k < 3; k++) {
             const uint64_t begin = RS_FMT_HEADER_SIZE, end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
             b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
         }
         if (open_field(keys[round % 4]) == RS_OK) {
-            if (rs_column_read_open(&got, 300, round % 8 > 3, &err) != RS_OK) abort();
-            (void)run(&got, NULL, 299, -1, 300, &stop);
-            CHECK(got.n <= 300 && stop.done <= 300);
-            rs_column_read_clear(&got);
+            if (begin(&got, form_of(keys[round % 4]), 300) != RS_OK) abort();
+            (void)run(&got, NULL, 299, -1, 300);
+            CHECK(got.field->done <= 300);
+            rs_gather_close(&got.core);
             sources_close(&s);
         }
         built_clear(&b);
@@ -264,31 +273,27 @@ TEST(test_damage) {
 
 TEST(test_positions_out_of_range) {
     static const int64_t wrong[] = {2000, 2001, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 40};
-    rs_column_read got;
-    rs_column_read_stop stop;
+    column got;
     int64_t positions[300];
     b = build(add, 2000, true);
     REQUIRE(b.data != NULL);
     REQUIRE_OK(open_field("i"), &err);
     for (uint64_t at = 0; at < 300; at += 299) { /* the first of a window, and one within the second window */
         for (uint64_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-            memset(&got, 0, sizeof got);
             for (uint64_t k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
             positions[at] = wrong[i];
-            CHECK_OK(rs_column_read_open(&got, 300, false, &err), &err);
-            CHECK_CODE(run(&got, positions, 0, 1, 300, &stop), RS_E_ARG_RANGE, &err);
-            CHECK(stop.done == at && got.n == at);
-            rs_column_read_clear(&got);
+            CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 300), &err);
+            CHECK_CODE(run(&got, positions, 0, 1, 300), RS_E_ARG_RANGE, &err);
+            CHECK(got.core.done == at && got.field->done == at);
+            rs_gather_close(&got.core);
         }
     }
-    memset(&got, 0, sizeof got);
-    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
-    CHECK_CODE(run(&got, NULL, 1995, 1, 10, &stop), RS_E_ARG_RANGE, &err);
-    rs_column_read_clear(&got);
-    memset(&got, 0, sizeof got);
-    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
-    CHECK_CODE(run(&got, NULL, INT64_MIN, INT64_MIN, 10, &stop), RS_E_ARG_RANGE, &err);
-    rs_column_read_clear(&got);
+    CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 10), &err);
+    CHECK_CODE(run(&got, NULL, 1995, 1, 10), RS_E_ARG_RANGE, &err);
+    rs_gather_close(&got.core);
+    CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 10), &err);
+    CHECK_CODE(run(&got, NULL, INT64_MIN, INT64_MIN, 10), RS_E_ARG_RANGE, &err);
+    rs_gather_close(&got.core);
     sources_close(&s), built_clear(&b);
 }
 
@@ -314,13 +319,13 @@ TEST(test_positions_that_change) {
     REQUIRE_OK(open_field("late"), &err); /* the first 1,000 records lack it: reads stop at them */
     REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
     for (unsigned round = 0; round < 2000; round++) {
-        rs_column_read got = {0};
-        rs_column_read_stop stop;
-        CHECK_OK(rs_column_read_open(&got, 256, false, &err), &err);
-        rs_status status = run(&got, positions, 0, 1, 256, &stop);
+        column got;
+        CHECK_OK(begin(&got, RS_GATHER_NUMBERS, 256), &err);
+        rs_status status = run(&got, positions, 0, 1, 256);
         if (!CHECK(status == RS_OK || status == RS_E_ARG_RANGE)) round = 2000;
-        if (status == RS_OK && stop.why == RS_COLUMN_READ_LACKING && !CHECK(stop.index < 1000)) round = 2000;
-        rs_column_read_clear(&got);
+        if (status == RS_OK && got.core.stop.why == RS_GATHER_LACKING && !CHECK(got.core.stop.index < 1000))
+            round = 2000;
+        rs_gather_close(&got.core);
     }
     atomic_store(&c.stop, true);
     rs_os_thread_join(&thread);
