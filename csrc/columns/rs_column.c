@@ -1,6 +1,8 @@
 /* rs_column.c: appends numbers to a column, one value at a time or many rows at once. */
 #include "columns/rs_column.h"
 
+#include "columns/rs_run.h"
+
 void rs_column_clear(rs_column *self) {
     rs_buffer_clear(&self->values);
     self->seen = 0;
@@ -108,103 +110,85 @@ static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *plac
 
 /* ---- Many rows at once ---- */
 
-#define ROW(rows, k) \
-    ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
+/* Runs a statement for each row, with its number `k` and its first byte `row`. Locals, because the compiler would load
+ * the fields of `rows` again after each store. */
+#define FOR_ROWS(rows, statement) \
+    do { \
+        const rs_slice *const records = (rows)->records; \
+        const uint8_t *const base = (rows)->base; \
+        const int64_t stride = (rows)->stride_bytes; \
+        const uint64_t n = (rows)->n; \
+        for (uint64_t k = 0; records != NULL && k < n; k++) { \
+            const uint8_t *row = records[k].ptr; \
+            statement; \
+        } \
+        for (uint64_t k = 0; records == NULL && k < n; k++) { \
+            const uint8_t *row = base + (int64_t)k * stride; \
+            statement; \
+        } \
+    } while (0)
 
-/* Writes the stored numbers of an int or decimal node, plus `base`, at `to`. One loop for each width avoids a test in
- * each row. */
-static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
-    const uint64_t n = rows->n, at = rows->body_off;
+/* Writes the stored numbers of an int or decimal node, plus `plus`. One loop for each width avoids a test in each row. */
+RS_INLINE void load_stored(const rs_node *node, uint64_t plus, const rs_column_rows *rows, uint8_t *to, size_t step) {
+    const uint64_t at = rows->body_off, byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+    const unsigned bits = node->bits;
     switch (node->size_bytes) {
-    case 1:
-        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]);
-        break;
-    case 2:
-        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at));
-        break;
-    case 4:
-        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at));
-        break;
-    case 8:
-        for (uint64_t k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at));
-        break;
-    default: {
-        const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
-        if (node->bits > 0 && shift + node->bits <= 64 && rows->least - byte >= 8) {
-            const uint64_t mask = UINT64_MAX >> (64 - node->bits);
-            for (uint64_t k = 0; k < n; k++)
-                rs_store_u64(to + 8 * k, base + (rs_load_u64(ROW(rows, k) + byte) >> shift & mask));
-        } else {
-            for (uint64_t k = 0; k < n; k++) {
-                const uint8_t *row = ROW(rows, k);
-                rs_store_u64(to + 8 * k, base + rs_load_bits_unchecked(row, rows->least, rows->bit_off, node->bits));
-            }
-        }
+    case 1: FOR_ROWS(rows, rs_store_u64(to + step * k, plus + row[at])); return;
+    case 2: FOR_ROWS(rows, rs_store_u64(to + step * k, plus + rs_load_u16(row + at))); return;
+    case 4: FOR_ROWS(rows, rs_store_u64(to + step * k, plus + rs_load_u32(row + at))); return;
+    case 8: FOR_ROWS(rows, rs_store_u64(to + step * k, plus + rs_load_u64(row + at))); return;
+    default: break;
     }
+    if (bits > 0 && shift + bits <= 64 && rows->least - byte >= 8) {
+        const uint64_t mask = UINT64_MAX >> (64 - bits);
+        FOR_ROWS(rows, rs_store_u64(to + step * k, plus + (rs_load_u64(row + byte) >> shift & mask)));
+    } else {
+        const uint64_t least = rows->least, off = rows->bit_off;
+        FOR_ROWS(rows, rs_store_u64(to + step * k, plus + rs_load_bits_unchecked(row, least, off, bits)));
     }
 }
 
-/* Writes the floats of a decimal node at `to`. */
-static void load_decimals(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
-    load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
+/* As rs_column_load_rows_apart. If `step` is a constant, so is it in the loops. */
+RS_INLINE bool load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
+    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7, at = rows->body_off;
+    switch (node->kind) {
+    case RS_FMT_NODE_BOOL: FOR_ROWS(rows, rs_store_u64(to + step * k, row[byte] >> shift & 1)); return false;
+    case RS_FMT_NODE_INT: load_stored(node, node->base, rows, to, step); return false;
+    case RS_FMT_NODE_FLOAT: FOR_ROWS(rows, memcpy(to + step * k, row + at, 8)); return true;
+    default: break;
+    }
+    load_stored(node, node->correction == 0 ? node->base : 0, rows, to, step);
+    const double divisor = node->divisor;
     if (node->correction == 0) {
-        const double divisor = node->divisor;
         for (uint64_t k = 0; k < rows->n; k++)
-            rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
+            rs_store_f64(to + step * k, (double)(int64_t)rs_load_u64(to + step * k) / divisor);
     } else {
         for (uint64_t k = 0; k < rows->n; k++)
-            rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
+            rs_store_f64(to + step * k, rs_packed_ints_decimal(node, rs_load_u64(to + step * k)));
     }
+    return true;
 }
 
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
-    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
-    switch (node->kind) {
-    case RS_FMT_NODE_BOOL:
-        for (uint64_t k = 0; k < rows->n; k++) rs_store_u64(to + 8 * k, ROW(rows, k)[byte] >> shift & 1);
-        return false;
-    case RS_FMT_NODE_INT: load_stored(node, node->base, rows, to); return false;
-    case RS_FMT_NODE_DECIMAL: load_decimals(node, rows, to); return true;
-    default:
-        for (uint64_t k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
-        return true;
-    }
+    return load_rows(node, rows, to, 8);
 }
 
-static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
-    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+bool rs_column_load_rows_apart(const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
+    return load_rows(node, rows, to, step);
+}
+
+/* Converts the column to one that has numbers of `type`. Returns its end, where the caller writes n numbers of 8 bytes,
+ * for which there is room, and then calls end_numbers. */
+static uint8_t *begin_numbers(rs_column *self, unsigned type) {
+    widen(self, type);
+    return self->values.data + self->values.size_bytes;
+}
+
+static void end_numbers(rs_column *self, unsigned type, uint64_t n) {
     uint8_t *to = self->values.data + self->values.size_bytes;
-    load_stored(node, node->base, rows, to);
-    self->seen |= RS_COLUMN_INT;
-    self->values.size_bytes += (size_t)rows->n * 8;
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (uint64_t k = 0; k < rows->n; k++)
-        rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
-}
-
-static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    load_decimals(node, rows, self->values.data + self->values.size_bytes);
-    self->values.size_bytes += (size_t)rows->n * 8;
-}
-
-static void take_floats(rs_column *self, const rs_column_rows *rows) {
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    uint8_t *to = self->values.data + self->values.size_bytes;
-    for (uint64_t k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
-    self->values.size_bytes += (size_t)rows->n * 8;
-}
-
-static void take_bools(rs_column *self, const rs_column_rows *rows) {
-    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
-    uint8_t *to = self->values.data + self->values.size_bytes;
-    if ((self->seen & ~(unsigned)RS_COLUMN_BOOL) != 0) {
-        for (uint64_t k = 0; k < rows->n; k++) put_bool(self, (ROW(rows, k)[byte] >> shift & 1) != 0);
-        return;
-    }
-    for (uint64_t k = 0; k < rows->n; k++) to[k] = ROW(rows, k)[byte] >> shift & 1;
-    self->seen |= RS_COLUMN_BOOL;
-    self->values.size_bytes += (size_t)rows->n;
+    self->values.size_bytes += (size_t)n * 8;
+    if (type == RS_COLUMN_FLOAT || (self->seen & RS_COLUMN_FLOAT) == 0) return;
+    for (uint64_t k = 0; k < n; k++) rs_store_f64(to + 8 * k, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * k)));
 }
 
 /* Appends the number of a const n times. */
@@ -221,17 +205,23 @@ static rs_status take_const(rs_column *self, const rs_cursor *cursor, const rs_n
 
 rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
                               bool *taken, rs_error *err) {
+    const unsigned type = rs_column_type_of(node);
     *taken = true;
     if (rows->n == 0) return RS_OK;
     RS_TRY(rs_column_reserve(self, rows->n, err));
-    switch (node->kind) {
-    case RS_FMT_NODE_INT: take_ints(self, node, rows); return RS_OK;
-    case RS_FMT_NODE_FLOAT: take_floats(self, rows); return RS_OK;
-    case RS_FMT_NODE_DECIMAL: take_decimals(self, node, rows); return RS_OK;
-    case RS_FMT_NODE_BOOL: take_bools(self, rows); return RS_OK;
-    case RS_FMT_NODE_CONST: return take_const(self, cursor, node, rows->n, taken, err);
-    default: *taken = false; return RS_OK;
+    if (node->kind == RS_FMT_NODE_CONST) return take_const(self, cursor, node, rows->n, taken, err);
+    *taken = type != 0;
+    if (!*taken) return RS_OK;
+    uint8_t *to = begin_numbers(self, type);
+    if (self->seen == RS_COLUMN_BOOL) {
+        const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+        FOR_ROWS(rows, to[k] = row[byte] >> shift & 1);
+        self->values.size_bytes += (size_t)rows->n;
+        return RS_OK;
     }
+    (void)rs_column_load_rows(node, rows, to);
+    end_numbers(self, type, rows->n);
+    return RS_OK;
 }
 
 void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
@@ -248,93 +238,16 @@ void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
 
 /* ---- Lists ---- */
 
-/* Appends the ints of a list. Most bit groups have fewer than 8 bytes and are loaded once. */
-static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
-                           const uint8_t *bodies) {
-    const uint64_t size = rs_slice_left(group);
-    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
-    self->seen |= RS_COLUMN_INT;
-    uint8_t *to = self->values.data + self->values.size_bytes;
-    self->values.size_bytes += (size_t)n * 8;
-    if (child->size_bytes == 0 && child->bits > 0 && size < 8) {
-        const uint64_t mask = UINT64_MAX >> (64 - child->bits);
-        uint64_t word = rs_load_few_unchecked(group->ptr, size);
-        for (uint64_t i = 0; i < n; i++, word >>= child->bits) rs_store_u64(to + 8 * i, child->base + (word & mask));
+/* Loads rows of float lists. Short lists, such as boxes, are copied without a memcpy of variable size. */
+static void load_float_lists(const rs_column_rows *rows, uint64_t count, uint8_t *to) {
+    const uint64_t at = rows->body_off;
+    if (count == 4) {
+        FOR_ROWS(rows, memcpy(to + 32 * k, row + at, 32));
+    } else if (count < 16) {
+        FOR_ROWS(rows, for (uint64_t j = 0; j < count; j++) memcpy(to + 8 * (k * count + j), row + at + 8 * j, 8));
     } else {
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
-            int64_t value = rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits);
-            rs_store_u64(to + 8 * i, (uint64_t)value);
-        }
+        FOR_ROWS(rows, memcpy(to + 8 * k * count, row + at, (size_t)count * 8));
     }
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
-    for (uint64_t i = 0; i < n; i++) rs_store_f64(to + 8 * i, rs_column_float(self, (int64_t)rs_load_u64(to + 8 * i)));
-}
-
-static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
-                               const uint8_t *bodies) {
-    const uint64_t size = rs_slice_left(group);
-    const unsigned item = (unsigned)child->size_bytes;
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    uint8_t *to = self->values.data + self->values.size_bytes;
-    self->values.size_bytes += (size_t)n * 8;
-    if (item == 2 && child->correction == 0) { /* the usual case for coordinates in images */
-        for (uint64_t i = 0; i < n; i++) {
-            const uint64_t m = child->base + rs_load_u16(bodies + 2 * i);
-            rs_store_f64(to + 8 * i, (double)(int64_t)m / child->divisor);
-        }
-        return;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
-        rs_store_f64(to + 8 * i, rs_decode_decimal_unchecked(child, bodies + i * item, bits));
-    }
-}
-
-/* Appends the elements of a list whose child is fixed. The room is reserved. */
-static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
-                            const uint8_t *bodies, bool *taken, rs_error *err) {
-    *taken = true;
-    if (n == 0) return RS_OK;
-    if (child->kind == RS_FMT_NODE_FLOAT) {
-        if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-        memcpy(self->values.data + self->values.size_bytes, bodies, (size_t)n * 8);
-        self->values.size_bytes += (size_t)n * 8;
-        return RS_OK;
-    }
-    if (child->kind == RS_FMT_NODE_INT) {
-        take_list_ints(self, child, n, group, bodies);
-        return RS_OK;
-    }
-    if (child->kind == RS_FMT_NODE_DECIMAL) {
-        take_list_decimals(self, child, n, group, bodies);
-        return RS_OK;
-    }
-    for (uint64_t i = 0; *taken && i < n; i++) {
-        rs_place place = {.node = child,
-                          .body = bodies + i * child->size_bytes,
-                          .bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits)};
-        RS_TRY(take_element(self, cursor, &place, taken, err));
-    }
-    return RS_OK;
-}
-
-/* Appends rows of float lists. Short lists, such as boxes, are copied without a memcpy of variable size. */
-static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
-    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    uint8_t *to = self->values.data + self->values.size_bytes;
-    for (uint64_t k = 0; k < rows->n; k++) {
-        const uint8_t *from = ROW(rows, k) + rows->body_off;
-        if (count == 4) {
-            memcpy(to, from, 32);
-        } else if (count < 16) {
-            for (uint64_t j = 0; j < count; j++) memcpy(to + 8 * j, from + 8 * j, 8);
-        } else {
-            memcpy(to, from, (size_t)count * 8);
-        }
-        to += count * 8;
-    }
-    self->values.size_bytes = (size_t)(to - self->values.data);
 }
 
 rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
@@ -343,49 +256,48 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     const uint64_t count = node->count;
     rs_cursor own = *cursor;
     uint64_t n_numbers;
-    *taken = node->kind == RS_FMT_NODE_LIST &&
-             (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL);
+    *taken = node->kind == RS_FMT_NODE_LIST && rs_node_is_number(child) && child->kind != RS_FMT_NODE_BOOL;
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
-    uint64_t group_bytes = (count * child->bits + 7) / 8;
     if (rs_mul_overflows(count, rows->n, &n_numbers)) n_numbers = UINT64_MAX;
     RS_TRY(rs_column_reserve(self, n_numbers, err));
-    if (child->kind == RS_FMT_NODE_FLOAT && n_numbers > 0) {
-        take_float_lists(self, rows, count);
-        return RS_OK;
+    if (n_numbers == 0) return RS_OK;
+    uint8_t *to = begin_numbers(self, rs_column_type_of(child));
+    if (child->kind == RS_FMT_NODE_FLOAT) {
+        load_float_lists(rows, count, to);
+    } else if (count <= RS_COLUMN_SHORT && rows->n > 1) {
+        for (uint64_t i = 0; i < count; i++) {
+            const rs_column_rows elements = rs_column_element_rows(node, rows, i);
+            (void)rs_column_load_rows_apart(child, &elements, to + 8 * i, (size_t)count * 8);
+        }
+    } else {
+        for (uint64_t k = 0; k < rows->n; k++)
+            (void)rs_run_load_list(child, count, rs_column_row_at(rows, k) + rows->body_off, 0, count,
+                                   to + 8 * k * count);
     }
-    for (uint64_t k = 0; *taken && k < rows->n; k++) {
-        const uint8_t *body = ROW(rows, k) + rows->body_off;
-        const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
-        RS_TRY(take_fixed(self, &own, child, count, &group, group.end, taken, err));
-    }
+    end_numbers(self, rs_column_type_of(child), n_numbers);
     return RS_OK;
 }
 
 /* Appends a packed list of numbers. */
 static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
-    const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
+    const unsigned type = node->number_kind == RS_FMT_NUMBERS_FLOATS ? RS_COLUMN_FLOAT : RS_COLUMN_INT;
     const int64_t *chunk;
     rs_packed_ints numbers;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
     if (*n == 0) return RS_OK;
     RS_TRY(rs_column_reserve(self, *n, err));
-    if (floats && (self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
-    if (!floats) self->seen |= RS_COLUMN_INT;
-    uint8_t *to = self->values.data + self->values.size_bytes;
+    uint8_t *to = begin_numbers(self, type);
     while ((count = rs_packed_ints_next(&numbers, &chunk)) != 0) {
-        if (floats) {
+        if (type == RS_COLUMN_FLOAT) {
             for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, chunk[i]));
-        } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
-            for (unsigned i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_column_float(self, chunk[i]));
         } else {
-            for (unsigned i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)chunk[i]);
+            memcpy(to, chunk, count * sizeof *chunk);
         }
         to += (size_t)count * 8;
     }
-    self->values.size_bytes = (size_t)(to - self->values.data);
+    end_numbers(self, type, *n);
     return RS_OK;
 }
 
@@ -396,12 +308,17 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
     rs_slice group;
     RS_TRY(rs_decode_list(cursor, node, list->body, n, &group, &bodies, err));
     RS_TRY(rs_column_reserve(self, *n, err));
-    if (child->fixed) return take_fixed(self, cursor, child, *n, &group, bodies, taken, err);
     *taken = true;
+    if (rs_node_is_number(child) && child->kind != RS_FMT_NODE_BOOL && *n > 0) {
+        const unsigned type = rs_column_type_of(child);
+        (void)rs_run_load_list(child, *n, group.ptr, 0, *n, begin_numbers(self, type));
+        end_numbers(self, type, *n);
+        return RS_OK;
+    }
     for (uint64_t i = 0; *taken && i < *n; i++) {
-        rs_place place;
-        place.node = child, place.body = NULL;
-        place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        rs_place place = {.node = child,
+                          .body = bodies == NULL ? NULL : bodies + i * child->size_bytes,
+                          .bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits)};
         RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;

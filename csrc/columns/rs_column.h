@@ -11,7 +11,9 @@ enum {
 
     RS_COLUMN_BOOL = 1,
     RS_COLUMN_INT = 2,
-    RS_COLUMN_FLOAT = 4
+    RS_COLUMN_FLOAT = 4,
+
+    RS_COLUMN_SHORT = 16 /* up to this length, element 0 of the lists of all rows is read, then element 1, ... */
 };
 
 /* An array of numbers: u8 while all are bools, i64 from the first int on, f64 from the first float on. Earlier numbers
@@ -22,6 +24,17 @@ typedef struct rs_column {
     unsigned seen; /* mask of the types appended so far: RS_COLUMN_BOOL, INT and FLOAT */
     bool inexact;  /* an int beyond 2^53 became a float and may have been rounded */
 } rs_column;
+
+/* Returns the type of the numbers of a node; 0 for another node. */
+static inline unsigned rs_column_type_of(const rs_node *node) {
+    switch (node->kind) {
+    case RS_FMT_NODE_BOOL: return RS_COLUMN_BOOL;
+    case RS_FMT_NODE_INT: return RS_COLUMN_INT;
+    case RS_FMT_NODE_FLOAT:
+    case RS_FMT_NODE_DECIMAL: return RS_COLUMN_FLOAT;
+    default: return 0;
+    }
+}
 
 /* Returns the size of one number in bytes. */
 static inline unsigned rs_column_item_bytes(const rs_column *self) { return self->seen == RS_COLUMN_BOOL ? 1 : 8; }
@@ -125,9 +138,20 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
     return out;
 }
 
+/* Returns the rows of element i of a list with a fixed body. */
+static inline rs_column_rows rs_column_element_rows(const rs_node *list, const rs_column_rows *rows, uint64_t i) {
+    const rs_node *child = list->children;
+    rs_column_rows out = *rows;
+    out.bit_off = rows->body_off * 8 + i * child->bits;
+    out.body_off = rows->body_off + ((uint64_t)list->count * child->bits + 7) / 8 + i * child->size_bytes;
+    return out;
+}
+
 /* Writes the number of each row at `to`, for an int, bool, decimal or float node. Returns true for f64, false for i64.
  * The caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
+/* As rs_column_load_rows, with the number of row k at to + k * step. */
+bool rs_column_load_rows_apart(const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step);
 
 /* Appends the number of each row, for a fixed node. Sets *taken to false and appends nothing if that is not a number.
  * The caller has checked that bits and body are within `least`. Errors: RS_E_MEM, RS_E_FMT_TRUNCATED. */

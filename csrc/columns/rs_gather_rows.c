@@ -4,22 +4,25 @@
 #include "columns/rs_gather_value.h"
 #include "columns/rs_placed_rows.h"
 
-enum {
-    BLOCK = 256,      /* rows that are loaded at once */
-    COLUMNS_MOST = 16 /* up to this length, element 0 of the lists or tuples of all rows is read, then element 1, ... */
-};
+enum { BLOCK = 256 }; /* rows that are loaded at once */
 
 /* ---- Numbers ---- */
 
 /* Writes the number of row k at to + k * step, for a number node. Returns the number of rows written: all, or the
  * index of the first row whose number the dtype cannot hold. */
-static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
+static uint64_t put_column(const rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, uint8_t *to,
+                           size_t step) {
+    const unsigned dtype = self->spec->dtype;
     union {
         uint8_t bytes[8 * BLOCK];
         int64_t ints[BLOCK];
         double floats[BLOCK];
     } numbers;
     uint64_t count;
+    if (node->kind != RS_FMT_NODE_BOOL && rs_column_type_of(node) == self->type) { /* as they are */
+        (void)rs_column_load_rows_apart(node, rows, to, step);
+        return rows->n;
+    }
     for (uint64_t first = 0; first < rows->n; first += count) {
         count = rows->n - first < BLOCK ? rows->n - first : BLOCK;
         rs_column_rows part = rs_column_rows_from(rows, first, first + count);
@@ -33,8 +36,8 @@ static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_
 
 /* Takes the numbers of rows, and sets the stop at the first that the dtype cannot hold. */
 static void take_column(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
-    const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
-    const uint64_t put = put_column(dtype, node, rows, self->to + self->done * size, size);
+    const unsigned size = rs_dtype_bytes(self->spec->dtype);
+    const uint64_t put = put_column(self, node, rows, self->to + self->done * size, size);
     rs_gather_count(self, put);
     if (put == rows->n) return;
     stop->why = RS_GATHER_RANGE;
@@ -42,15 +45,6 @@ static void take_column(rs_gather_field *self, const rs_node *node, const rs_col
 }
 
 /* ---- Rows of numbers ---- */
-
-/* Returns the rows of element i of a list with a fixed body. */
-static rs_column_rows element_rows(const rs_node *list, const rs_column_rows *rows, uint64_t i) {
-    const rs_node *child = list->children;
-    rs_column_rows out = *rows;
-    out.bit_off = rows->body_off * 8 + i * child->bits;
-    out.body_off = rows->body_off + ((uint64_t)list->count * child->bits + 7) / 8 + i * child->size_bytes;
-    return out;
-}
 
 /* Returns the rows of child i of a tuple with a fixed body. */
 static rs_column_rows child_rows(const rs_node *tuple, const rs_column_rows *rows, uint64_t i) {
@@ -63,15 +57,15 @@ static rs_column_rows child_rows(const rs_node *tuple, const rs_column_rows *row
 
 /* Takes short lists or tuples, element by element. */
 static void take_columns(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
-    const unsigned dtype = self->spec->dtype, size = rs_dtype_bytes(dtype);
+    const unsigned size = rs_dtype_bytes(self->spec->dtype);
     const uint64_t n = self->spec->row_numbers;
     uint8_t *to = self->to + self->done * n * size;
     uint64_t n_taken = rows->n;
     for (uint64_t i = 0; i < n; i++) {
         const bool list = node->kind == RS_FMT_NODE_LIST;
-        const rs_column_rows column = list ? element_rows(node, rows, i) : child_rows(node, rows, i);
+        const rs_column_rows column = list ? rs_column_element_rows(node, rows, i) : child_rows(node, rows, i);
         const uint64_t put =
-            put_column(dtype, list ? node->children : &node->children[i], &column, to + i * size, (size_t)n * size);
+            put_column(self, list ? node->children : &node->children[i], &column, to + i * size, (size_t)n * size);
         if (put >= n_taken) continue;
         n_taken = put;
         stop->why = RS_GATHER_RANGE;
@@ -126,7 +120,7 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
     if (list ? !rs_node_is_number(node->children) : !is_tuple_of_numbers(node)) return RS_OK;
     if (spec->form == RS_GATHER_VALUES) {
         if (count != spec->row_numbers) return RS_OK;
-        if (count <= COLUMNS_MOST) {
+        if (count <= RS_COLUMN_SHORT) {
             take_columns(self, node, rows, stop);
             return RS_OK;
         }

@@ -13,6 +13,7 @@ enum {
 typedef enum number_class { INTS, UINTS, FLOATS, COMPLEX } number_class;
 
 typedef union block {
+    uint8_t bytes[16 * BLOCK];
     int64_t ints[BLOCK];
     uint64_t uints[BLOCK];
     double floats[2 * BLOCK];
@@ -102,40 +103,46 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
 
 /* ---- Lists ---- */
 
-/* Loads `count` elements from number `first` on. The bit group of all run->n elements precedes their bodies. */
-static number_class load_list(const rs_run *run, uint64_t first, uint64_t count, block *out) {
-    const rs_node *node = run->node;
-    const uint64_t group_bytes = (run->n * node->bits + 7) / 8;
-    const uint8_t *bodies = run->data + group_bytes + first * node->size_bytes;
-    switch (node->kind) {
-    case RS_FMT_NODE_FLOAT: memcpy(out->floats, bodies, (size_t)count * 8); return FLOATS;
-    case RS_FMT_NODE_BOOL:
-        for (uint64_t i = 0; i < count; i++) out->ints[i] = run->data[(first + i) / 8] >> (first + i) % 8 & 1;
-        return INTS;
-    default: break;
-    }
+/* The bit group of all n elements precedes their bodies. */
+static void load_stored(const rs_node *node, uint64_t n, const uint8_t *data, uint64_t first, uint64_t count,
+                        uint8_t *to) {
+    const uint64_t group_bytes = (n * node->bits + 7) / 8, base = node->correction == 0 ? node->base : 0;
+    const uint8_t *bodies = data + group_bytes + first * node->size_bytes;
     switch (node->size_bytes) {
-    case 0:
-        for (uint64_t i = 0; i < count; i++) {
-            out->uints[i] = rs_load_bits_unchecked(run->data, group_bytes, (first + i) * node->bits, node->bits);
-        }
-        break;
-    case 1: (void)u1_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
-    case 2: (void)u2_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
-    case 4: (void)u4_to_8(bodies, count, 0, (uint8_t *)out->uints); break;
-    default: memcpy(out->uints, bodies, (size_t)count * 8);
+    case 0: break;
+    case 1: (void)u1_to_8(bodies, count, base, to); return;
+    case 2: (void)u2_to_8(bodies, count, base, to); return;
+    case 4: (void)u4_to_8(bodies, count, base, to); return;
+    default: (void)u8_to_8(bodies, count, base, to); return;
     }
-    if (node->kind == RS_FMT_NODE_INT) {
-        for (uint64_t i = 0; i < count; i++) out->uints[i] += node->base;
-        return INTS;
+    if (node->bits > 0 && group_bytes < 8) { /* most bit groups are loaded once */
+        const uint64_t mask = UINT64_MAX >> (64 - node->bits);
+        uint64_t word = rs_load_few_unchecked(data, group_bytes) >> first * node->bits;
+        for (uint64_t i = 0; i < count; i++, word >>= node->bits) rs_store_u64(to + 8 * i, base + (word & mask));
+        return;
     }
-    if (node->correction == 0) {
-        for (uint64_t i = 0; i < count; i++)
-            out->floats[i] = (double)(int64_t)(node->base + out->uints[i]) / node->divisor;
-    } else {
-        for (uint64_t i = 0; i < count; i++) out->floats[i] = rs_packed_ints_decimal(node, out->uints[i]);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t stored = rs_load_bits_unchecked(data, group_bytes, (first + i) * node->bits, node->bits);
+        rs_store_u64(to + 8 * i, base + stored);
     }
-    return FLOATS;
+}
+
+bool rs_run_load_list(const rs_node *child, uint64_t n, const uint8_t *data, uint64_t first, uint64_t count,
+                      uint8_t *to) {
+    switch (child->kind) {
+    case RS_FMT_NODE_FLOAT: memcpy(to, data + first * 8, (size_t)count * 8); return true;
+    case RS_FMT_NODE_BOOL:
+        for (uint64_t i = 0; i < count; i++) rs_store_u64(to + 8 * i, data[(first + i) / 8] >> (first + i) % 8 & 1);
+        return false;
+    default: load_stored(child, n, data, first, count, to);
+    }
+    if (child->kind == RS_FMT_NODE_INT) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t stored = rs_load_u64(to + 8 * i);
+        rs_store_f64(to + 8 * i, child->correction == 0 ? (double)(int64_t)stored / child->divisor
+                                                        : rs_packed_ints_decimal(child, stored));
+    }
+    return true;
 }
 
 /* ---- Arrays ---- */
@@ -211,7 +218,7 @@ static uint64_t write_blocks(const rs_run *self, uint64_t item_bytes, uint64_t n
         number_class class;
         count = n - first < BLOCK ? n - first : BLOCK;
         if (self->kind == RS_RUN_LIST) {
-            class = load_list(self, first, count, &numbers);
+            class = rs_run_load_list(self->node, self->n, self->data, first, count, numbers.bytes) ? FLOATS : INTS;
         } else {
             class = load_items(self->code, self->big_endian, self->data + first * item_bytes, count, &numbers);
         }
@@ -227,8 +234,8 @@ static uint64_t write_list(const rs_run *self, uint64_t n, unsigned dtype, uint8
         copy_ints(self->data, (unsigned)node->size_bytes, false, node->base, n, dtype, to)) {
         return n;
     }
-    if (node->kind == RS_FMT_NODE_FLOAT && dtype == RS_DTYPE_FLOAT64) {
-        memcpy(to, self->data, (size_t)n * 8);
+    if (dtype == RS_DTYPE_FLOAT64 && (node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL)) {
+        (void)rs_run_load_list(node, self->n, self->data, 0, n, to);
         return n;
     }
     return write_blocks(self, 0, n, dtype, to);
