@@ -5,7 +5,6 @@
 #include "arrow/rs_arrow_infer.h"
 
 typedef struct rs_arrow_op rs_arrow_op;
-typedef struct rs_arrow_part rs_arrow_part; /* of rs_arrow_concat.c */
 
 /* A node compiled for a field. Lives in an rs_arrow_program; borrows node and fields. */
 struct rs_arrow_op {
@@ -14,14 +13,12 @@ struct rs_arrow_op {
     rs_arrow_op *children; /* one for each child of the node, or for each item of tuples of one length; NULL for none */
     rs_arrow_op **tables;  /* dict-coded: the op of the root of each table's tree */
     rs_arrow_field **items; /* tuples and objects: the fields of the items; NULL for none */
-    rs_arrow_part *parts;   /* concat: its prepared parts; NULL if rs_arrow_put_concat cannot join them */
     uint32_t n_children;
     uint32_t n_items;
-    bool prepared; /* concat: parts is set */
-    bool sure;     /* the tree gives all kinds of values, so records need not be read */
-    bool named;    /* the items are the fields of an object */
-    bool odd_key;  /* struct: a key is not a str */
-    bool whole;    /* struct: every field of the type has a child here, and no key is optional */
+    bool sure;    /* the tree gives all kinds of values, so records need not be read */
+    bool named;   /* the items are the fields of an object */
+    bool odd_key; /* struct: a key is not a str */
+    bool whole;   /* struct: every field of the type has a child here, and no key is optional */
 };
 
 /* An op that can be looked up by its tree, node or table and its field. */

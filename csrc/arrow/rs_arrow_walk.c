@@ -4,7 +4,7 @@
 #include "format/rs_node_kinds.h"
 #include "read/rs_map.h"
 #include "columns/rs_placed_rows.h"
-#include "arrow/rs_arrow_concat.h"
+#include "columns/rs_text_rows.h"
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
@@ -53,16 +53,6 @@ static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_n
     case RS_FMT_NODE_BYTES: return put_bytes(field, cursor, node, err);
     default: return rs_arrow_put_text(field, cursor, &place, err);
     }
-}
-
-/* Takes the text of a concat node. */
-static rs_status put_concat(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
-                            uint64_t bits, rs_error *err) {
-    bool taken = false;
-    if (appends(self) && body != NULL && (op->field->seen & RS_ARROW_SEEN_TEXT) != 0) {
-        RS_TRY(rs_arrow_put_concat(self->program, op, cursor, body, &taken, err));
-    }
-    return taken ? RS_OK : put_leaf(self, op->field, op->node, cursor, body, bits, err);
 }
 
 /* ---- Rows ---- */
@@ -472,7 +462,6 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_MAP: return put_map(self, op, cursor, err);
     case RS_FMT_NODE_NDARRAY: return put_array_node(self, op, cursor, body, err);
     case RS_FMT_NODE_EXT: return put_ext_node(self, op, cursor, body, bits, err);
-    case RS_FMT_NODE_CONCAT: return put_concat(self, op, cursor, body, bits, err);
     default: return put_leaf(self, op->field, node, cursor, body, bits, err);
     }
 }
@@ -560,10 +549,16 @@ rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs
                             const rs_column_rows *rows, rs_error *err) {
     const rs_node *node = op->node;
     bool taken = false;
+    uint64_t n = 0;
     if (appends(self)) RS_TRY(put_plain_rows(op, cursor, rows, &taken, err));
     if (taken) return RS_OK;
     if (appends(self) && node->kind == RS_FMT_NODE_OPTIONAL) return put_optional_rows(self, op, cursor, rows, err);
     if (appends(self) && rs_node_is_placed(node)) return put_placed_rows(self, op, cursor, rows, err);
-    for (uint64_t i = 0; i < rows->n; i++) RS_TRY(put_row_at(self, op, cursor, rows, i, err));
+    if (appends(self) && (op->field->seen & RS_ARROW_SEEN_TEXT) != 0) {
+        RS_TRY(rs_text_rows_take(&op->field->bytes, &op->field->offsets, &op->field->entries, cursor, node, rows, &n,
+                                 err));
+        RS_TRY(rs_arrow_grown(op->field, n, err));
+    }
+    for (; n < rows->n; n++) RS_TRY(put_row_at(self, op, cursor, rows, n, err));
     return RS_OK;
 }

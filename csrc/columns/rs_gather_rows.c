@@ -3,6 +3,7 @@
 
 #include "columns/rs_gather_value.h"
 #include "columns/rs_placed_rows.h"
+#include "columns/rs_text_rows.h"
 
 enum { BLOCK = 256 }; /* rows that are loaded at once */
 
@@ -128,6 +129,14 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
     return list ? take_runs(self, node, rows, stop, err) : RS_OK;
 }
 
+static rs_status take_texts(rs_gather_field *self, const rs_cursor *cursor, const rs_node *node,
+                            const rs_column_rows *rows, rs_error *err) {
+    uint64_t n;
+    RS_TRY(rs_text_rows_take(&self->values, &self->ends, &self->entries, cursor, node, rows, &n, err));
+    rs_gather_count(self, n);
+    return RS_OK;
+}
+
 /* ---- Columns ---- */
 
 rs_status rs_gather_put_even_ends(rs_gather_field *self, uint64_t n, uint64_t count, rs_error *err) {
@@ -224,6 +233,6 @@ rs_status rs_gather_take_rows(rs_gather_field *self, const rs_cursor *cursor, co
     case RS_FMT_NODE_RISING:
     case RS_FMT_NODE_RUNS:
     case RS_FMT_NODE_EXCEPTIONS: return take_placed(self, cursor, node, rows, stop, err);
-    default: return RS_OK;
+    default: return self->is_text ? take_texts(self, cursor, node, rows, err) : RS_OK;
     }
 }
