@@ -154,13 +154,12 @@ static bool is_plain(const rs_arrow_field *field, const rs_node *node) {
 static rs_status put_plain_list(const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body, rs_error *err) {
     rs_arrow_field *element = op->field->element;
     const unsigned seen = element->numbers.seen;
-    rs_place place;
+    const rs_place place = {op->node, body, 0};
     uint64_t n;
-    int kind;
-    place.node = op->node, place.body = body, place.bits = 0;
-    RS_TRY(rs_column_take(&element->numbers, cursor, &place, &kind, &n, err));
+    bool taken;
+    RS_TRY(rs_column_take_list(&element->numbers, cursor, &place, &n, &taken, err));
     rs_decode_leave(cursor);
-    if (kind != RS_COLUMN_SEQUENCE || (element->numbers.seen | seen) != seen) return rs_arrow_misfit(element, err);
+    if (!taken || (element->numbers.seen | seen) != seen) return rs_arrow_misfit(element, err);
     if (element->numbers.inexact) return rs_arrow_inexact(element, err);
     RS_TRY(rs_arrow_grown(element, n, err));
     return rs_arrow_end_value(op->field, element->n, err);

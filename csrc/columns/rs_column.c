@@ -25,7 +25,7 @@ static void widen(rs_column *self, unsigned type) {
     self->seen |= type;
 }
 
-rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
+rs_status rs_column_grow(rs_column *self, uint64_t n, rs_error *err) {
     uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
     if (n > SIZE_MAX / 16 - before) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column has too many numbers");
     return rs_buffer_reserve(&self->values, (size_t)((before + n) * 8 - self->values.size_bytes), err);
@@ -74,10 +74,10 @@ static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_er
     return RS_OK;
 }
 
-/* Appends the number at a place. The room is reserved. */
-static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+rs_status rs_column_take_number(rs_column *self, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_node *node = place->node;
     *taken = true;
+    RS_TRY(rs_column_reserve(self, 1, err));
     if (node == NULL) return take_any(self, cursor, taken, err);
     switch (node->kind) {
     case RS_FMT_NODE_INT: put_int(self, rs_decode_int_unchecked(node, place->body, place->bits)); return RS_OK;
@@ -96,16 +96,6 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     }
     default: *taken = false; return RS_OK;
     }
-}
-
-/* Appends an element at a place whose node may be a union, optional or dict-coded. The cursor is then after it. */
-static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
-    rs_outer outer;
-    bool left;
-    RS_TRY(rs_path_settle_element(cursor, place, &outer, &left, err));
-    RS_TRY(take_number(self, cursor, place, taken, err));
-    rs_path_return(cursor, &outer, left);
-    return RS_OK;
 }
 
 /* ---- Many rows at once ---- */
@@ -301,92 +291,26 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
     return RS_OK;
 }
 
-static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken,
-                           rs_error *err) {
-    const rs_node *node = list->node, *child = node->children;
+rs_status rs_column_take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken,
+                              rs_error *err) {
+    const rs_node *node = list->node;
     const uint8_t *bodies;
     rs_slice group;
+    *taken = node != NULL && (node->kind == RS_FMT_NODE_NUMBERS ||
+                              (node->kind == RS_FMT_NODE_LIST && rs_node_is_number(node->children)));
+    if (!*taken) return RS_OK;
+    if (node->kind == RS_FMT_NODE_NUMBERS) return take_packed(self, cursor, node, n, err);
     RS_TRY(rs_decode_list(cursor, node, list->body, n, &group, &bodies, err));
     RS_TRY(rs_column_reserve(self, *n, err));
-    *taken = true;
-    if (rs_node_is_number(child) && child->kind != RS_FMT_NODE_BOOL && *n > 0) {
-        const unsigned type = rs_column_type_of(child);
-        (void)rs_run_load_list(child, *n, group.ptr, 0, *n, begin_numbers(self, type));
-        end_numbers(self, type, *n);
+    if (*n == 0) return RS_OK;
+    const unsigned type = rs_column_type_of(node->children);
+    uint8_t *to = begin_numbers(self, type);
+    if (self->seen == RS_COLUMN_BOOL) {
+        for (uint64_t i = 0; i < *n; i++) to[i] = group.ptr[i / 8] >> i % 8 & 1;
+        self->values.size_bytes += (size_t)*n;
         return RS_OK;
     }
-    for (uint64_t i = 0; *taken && i < *n; i++) {
-        rs_place place = {.node = child,
-                          .body = bodies == NULL ? NULL : bodies + i * child->size_bytes,
-                          .bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits)};
-        RS_TRY(take_element(self, cursor, &place, taken, err));
-    }
-    return RS_OK;
-}
-
-/* Appends the children of a tuple node up to the first that is not a number. */
-static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken,
-                          rs_error *err) {
-    const rs_node *node = row->node;
-    const uint8_t *head = row->body;
-    *n = node->n_children;
-    RS_TRY(rs_decode_enter(cursor, *n, err));
-    RS_TRY(rs_column_reserve(self, *n, err));
-    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
-    *taken = true;
-    for (uint32_t i = 0; *taken && i < node->n_children; i++) {
-        const rs_node *child = &node->children[i];
-        rs_place place = {.node = child,
-                          .body = child->fixed ? head + child->body_off : NULL,
-                          .bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits)};
-        RS_TRY(take_element(self, cursor, &place, taken, err));
-    }
-    return RS_OK;
-}
-
-static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t *n, bool *taken, rs_error *err) {
-    *taken =
-        cursor->in.ptr != cursor->in.end && (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
-    if (!*taken) return RS_OK;
-    cursor->in.ptr++;
-    RS_TRY(rs_path_any_enter(cursor, 1, n, err));
-    RS_TRY(rs_column_reserve(self, *n, err));
-    for (uint64_t i = 0; *taken && i < *n; i++) RS_TRY(take_any(self, cursor, taken, err));
-    return RS_OK;
-}
-
-rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
-                         rs_error *err) {
-    const uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
-    const unsigned seen = self->seen;
-    rs_place at = *place;
-    bool taken = false;
-    if (at.node == NULL || (at.node->kind != RS_FMT_NODE_LIST && at.node->kind != RS_FMT_NODE_NUMBERS)) {
-        *n = 1;
-        RS_TRY(rs_column_reserve(self, 1, err));
-        RS_TRY(take_number(self, cursor, &at, &taken, err));
-        *kind = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
-        if (taken) return RS_OK;
-    }
-    *n = 0;
-    *kind = RS_COLUMN_OTHER;
-    if (at.node != NULL && at.node->kind == RS_FMT_NODE_CONST) RS_TRY(rs_path_open(cursor, &at, err));
-    if (at.node == NULL) {
-        RS_TRY(take_any_sequence(self, cursor, n, &taken, err));
-    } else if (at.node->kind == RS_FMT_NODE_NUMBERS) {
-        RS_TRY(take_packed(self, cursor, at.node, n, err));
-        taken = true;
-    } else if (at.node->kind == RS_FMT_NODE_LIST) {
-        RS_TRY(take_list(self, cursor, &at, n, &taken, err));
-    } else if (at.node->kind == RS_FMT_NODE_TUPLE) {
-        RS_TRY(take_row(self, cursor, &at, n, &taken, err));
-    }
-    if (taken) {
-        *kind = RS_COLUMN_SEQUENCE;
-    } else {
-        if (before == 0) self->seen = seen; /* there were no numbers to convert */
-        self->values.size_bytes = (size_t)(before * rs_column_item_bytes(self));
-    }
+    (void)rs_run_load_list(node->children, *n, group.ptr, 0, *n, to);
+    end_numbers(self, type, *n);
     return RS_OK;
 }

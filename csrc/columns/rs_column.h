@@ -5,10 +5,6 @@
 #include "read/rs_path.h"
 
 enum {
-    RS_COLUMN_OTHER = 0,    /* another value: nothing was appended */
-    RS_COLUMN_SCALAR = 1,   /* a bool, an int of 64 bits or a float */
-    RS_COLUMN_SEQUENCE = 2, /* a list or tuple of scalars */
-
     RS_COLUMN_BOOL = 1,
     RS_COLUMN_INT = 2,
     RS_COLUMN_FLOAT = 4,
@@ -82,13 +78,25 @@ RS_NODISCARD static inline rs_status rs_column_any(rs_cursor *cursor, unsigned *
     return RS_OK;
 }
 
-/* Appends the value at `place`. Sets *kind to its kind and, unless that is OTHER, *n to the number of numbers. Errors:
- * rules 21 to 23 of FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
-RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
-                                      rs_error *err);
+/* Appends the number at a settled place. Sets *taken to false, and appends nothing, for another value. Errors: rules 21
+ * to 23 of FORMAT.md, RS_E_MEM. */
+RS_NODISCARD rs_status rs_column_take_number(rs_column *self, rs_cursor *cursor, const rs_place *place, bool *taken,
+                                             rs_error *err);
+
+/* As rs_column_take_number, for the *n numbers of a numbers node, or of a list node whose child has only numbers. The
+ * caller leaves the list (rs_decode_leave). */
+RS_NODISCARD rs_status rs_column_take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n,
+                                           bool *taken, rs_error *err);
+
+/* As rs_column_reserve, without its quick test. */
+RS_NODISCARD rs_status rs_column_grow(rs_column *self, uint64_t n, rs_error *err);
 
 /* Reserves room for n more numbers, as if each number of the column took 8 bytes. RS_E_MEM. */
-RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
+RS_NODISCARD static inline rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
+    const bool is_wide = (self->seen & ~(unsigned)RS_COLUMN_BOOL) != 0;
+    if (RS_LIKELY(is_wide && n <= (self->values.capacity_bytes - self->values.size_bytes) / 8)) return RS_OK;
+    return rs_column_grow(self, n, err);
+}
 
 /* Appends a number of one of the three types. `bits` is 0 or 1, the i64, or the bits of the f64. Room is reserved. */
 void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits);

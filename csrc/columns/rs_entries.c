@@ -50,8 +50,7 @@ static rs_status read_text(rs_entries *self, rs_cursor *cursor, const rs_place *
 static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *node, uint64_t i, rs_entry *entry,
                             rs_error *err) {
     rs_place place;
-    int kind;
-    uint64_t n;
+    bool taken;
     place.node = node, place.body = NULL, place.bits = i;
     RS_TRY(rs_path_settle(&cursor, &place, err));
     if (rs_path_is_none(&cursor, &place)) {
@@ -59,17 +58,12 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
         return RS_OK;
     }
     rs_cursor again = cursor;
-    self->number.values.size_bytes = 0;
-    self->number.seen = 0;
-    RS_TRY(rs_column_take(&self->number, &cursor, &place, &kind, &n, err));
-    if (kind == RS_COLUMN_OTHER) return read_text(self, &again, &place, entry, err);
-    if (kind == RS_COLUMN_SCALAR) {
-        const uint8_t *data = self->number.values.data;
-        entry->bits = self->number.seen == RS_COLUMN_BOOL ? *data : rs_load_u64(data);
-        entry->kind = self->number.seen;
-    } else {
-        entry->kind = RS_ENTRY_OTHER;
-    }
+    rs_column_empty(&self->number);
+    RS_TRY(rs_column_take_number(&self->number, &cursor, &place, &taken, err));
+    if (!taken) return read_text(self, &again, &place, entry, err);
+    const uint8_t *data = self->number.values.data;
+    entry->bits = self->number.seen == RS_COLUMN_BOOL ? *data : rs_load_u64(data);
+    entry->kind = self->number.seen;
     return RS_OK;
 }
 

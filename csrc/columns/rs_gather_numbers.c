@@ -27,15 +27,12 @@ static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t
 /* Puts the payload of a complex number: two floats. */
 static rs_status put_complex(rs_gather_field *self, rs_cursor *cursor, const rs_place *payload, uint8_t *to,
                              bool *taken, bool *fits, rs_error *err) {
-    const uint32_t depth = cursor->budget.depth;
     rs_column *parts = &self->column;
+    rs_gather_stop stop = {0};
     double pair[2];
-    uint64_t n;
-    int kind;
-    parts->values.size_bytes = 0, parts->seen = 0;
-    RS_TRY(rs_column_take(parts, cursor, payload, &kind, &n, err));
-    cursor->budget.depth = depth;
-    *taken = kind == RS_COLUMN_SEQUENCE && n == 2 && parts->seen == RS_COLUMN_FLOAT;
+    rs_column_empty(parts);
+    RS_TRY(rs_gather_append_list(self, cursor, payload, &stop, err));
+    *taken = stop.why == RS_GATHER_DONE && parts->values.size_bytes == 16 && parts->seen == RS_COLUMN_FLOAT;
     if (!*taken) return RS_OK;
     memcpy(pair, parts->values.data, 16);
     *fits = rs_dtype_put_complex(self->spec->dtype, pair, 1, to, RS_DTYPE_MOST_BYTES) == 1;
@@ -95,11 +92,11 @@ static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place
 
 /* ---- Sequences ---- */
 
-/* The state of assembling the numbers of one value, as items of the dtype in `out`. */
+/* The state of assembling the numbers of one value. */
 typedef struct maker {
     rs_gather_field *field;
     rs_gather_stop *stop;
-    rs_buffer *out;
+    rs_buffer *out;     /* their destination as items of the dtype; NULL for field->column */
     uint64_t n;         /* number of numbers so far */
     uint32_t free_dims; /* number of leading dimensions, whose lengths differ */
     uint32_t ndim;      /* number of all dimensions */
@@ -180,9 +177,24 @@ static rs_status put_array(maker *self, rs_cursor *cursor, const rs_place *place
     return self->stop->why == RS_GATHER_DONE ? put_run(self, &run, &shape, err) : RS_OK;
 }
 
+static rs_status put_number(maker *self, rs_cursor *cursor, const rs_place *place, rs_error *err) {
+    bool taken, fits = true;
+    uint8_t *to = NULL;
+    if (self->out == NULL) {
+        RS_TRY(rs_column_take_number(&self->field->column, cursor, place, &taken, err));
+    } else {
+        RS_TRY(reserve(self, 1, &to, err));
+        RS_TRY(put_at(self->field, cursor, place, to, &taken, &fits, err));
+        if (taken) count_written(self, fits ? 1 : 0, 1);
+    }
+    if (!taken) self->stop->why = RS_GATHER_KIND;
+    return RS_OK;
+}
+
 static rs_status put_element(maker *self, rs_cursor *cursor, rs_place place, uint32_t level, rs_error *err) {
     rs_outer outer;
     bool left;
+    if (level == self->ndim && rs_node_is_number(place.node)) return put_number(self, cursor, &place, err);
     RS_TRY(rs_path_settle_element(cursor, &place, &outer, &left, err));
     RS_TRY(put_level(self, cursor, &place, level, err));
     rs_path_return(cursor, &outer, left);
@@ -243,16 +255,6 @@ static rs_status put_any_sequence(maker *self, rs_cursor *cursor, uint32_t level
     return RS_OK;
 }
 
-static rs_status put_number(maker *self, rs_cursor *cursor, const rs_place *place, rs_error *err) {
-    bool taken, fits;
-    uint8_t *to = NULL;
-    RS_TRY(reserve(self, 1, &to, err));
-    RS_TRY(put_at(self->field, cursor, place, to, &taken, &fits, err));
-    if (taken) count_written(self, fits ? 1 : 0, 1);
-    else self->stop->why = RS_GATHER_KIND;
-    return RS_OK;
-}
-
 /* Takes the value at a settled place, at `level`. The cursor is then after it. */
 static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place, uint32_t level, rs_error *err) {
     const rs_node *node = place->node;
@@ -266,7 +268,12 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
         cursor->budget = aux.budget;
         return RS_OK;
     }
-    if (level + 1 == self->ndim || (node != NULL && node->kind == RS_FMT_NODE_NUMBERS)) {
+    if (self->out == NULL) {
+        uint64_t n;
+        RS_TRY(rs_column_take_list(&self->field->column, cursor, place, &n, &taken, err));
+        if (taken) rs_decode_leave(cursor);
+        if (taken) return RS_OK;
+    } else if (level + 1 == self->ndim || (node != NULL && node->kind == RS_FMT_NODE_NUMBERS)) {
         rs_run run;
         RS_TRY(rs_run_take_list(cursor, place, &run, &taken, err));
         if (taken) {
@@ -280,8 +287,10 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
         }
     }
     if (node == NULL || node->kind == RS_FMT_NODE_NDARRAY || node->kind == RS_FMT_NODE_EXT) {
-        RS_TRY(put_array(self, cursor, place, level, &taken, err));
-        if (taken) return RS_OK;
+        if (self->out != NULL) {
+            RS_TRY(put_array(self, cursor, place, level, &taken, err));
+            if (taken) return RS_OK;
+        }
         if (node == NULL) return put_any_sequence(self, cursor, level, err);
     } else if (node->kind == RS_FMT_NODE_LIST) {
         return put_list(self, cursor, place, level, err);
@@ -290,6 +299,12 @@ static rs_status put_level(maker *self, rs_cursor *cursor, const rs_place *place
     }
     self->stop->why = RS_GATHER_KIND;
     return RS_OK;
+}
+
+rs_status rs_gather_append_list(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
+                                rs_error *err) {
+    maker state = {self, stop, NULL, 0, 1, 1};
+    return put_level(&state, cursor, place, 0, err);
 }
 
 /* ---- A value ---- */

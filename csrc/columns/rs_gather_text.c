@@ -32,8 +32,6 @@ static rs_status take_code(rs_gather_field *self, rs_cursor *cursor, const rs_pl
                            rs_error *err) {
     rs_cursor again = *cursor;
     int64_t code = RS_NAMES_NONE;
-    uint64_t n;
-    int kind;
     bool taken;
     self->scratch_value.size_bytes = 0;
     RS_TRY(rs_utf8_take(&self->scratch_value, cursor, place, &taken, err));
@@ -41,9 +39,9 @@ static rs_status take_code(rs_gather_field *self, rs_cursor *cursor, const rs_pl
         code = rs_names_of_text(self->spec->names, self->scratch_value.data, self->scratch_value.size_bytes);
     } else {
         rs_column *number = &self->column;
-        number->values.size_bytes = 0, number->seen = 0;
-        RS_TRY(rs_column_take(number, &again, place, &kind, &n, err));
-        if (kind == RS_COLUMN_SCALAR) {
+        rs_column_empty(number);
+        RS_TRY(rs_column_take_number(number, &again, place, &taken, err));
+        if (taken) {
             const uint8_t *data = number->values.data;
             const double value = number->seen == RS_COLUMN_FLOAT ? rs_load_f64(data) : 0;
             const bool whole = value >= -9007199254740992.0 && value <= 9007199254740992.0;

@@ -48,14 +48,14 @@ rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop 
 static rs_status take_column(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
                              rs_error *err) {
     rs_column *column = &self->column;
-    const bool lists = self->spec->form == RS_GATHER_LISTS;
-    uint64_t n;
-    int kind;
-    RS_TRY(rs_column_take(column, cursor, place, &kind, &n, err));
-    if (kind != (lists ? RS_COLUMN_SEQUENCE : RS_COLUMN_SCALAR)) stop->why = RS_GATHER_KIND;
-    else if (lists)
-        return rs_buffer_append_u64(&self->ends, column->values.size_bytes / rs_column_item_bytes(column), err);
-    return RS_OK;
+    bool taken;
+    if (self->spec->form == RS_GATHER_NUMBERS) {
+        RS_TRY(rs_column_take_number(column, cursor, place, &taken, err));
+        if (!taken) stop->why = RS_GATHER_KIND;
+        return RS_OK;
+    }
+    RS_TRY(rs_gather_append_list(self, cursor, place, stop, err));
+    return rs_buffer_append_u64(&self->ends, column->values.size_bytes / rs_column_item_bytes(column), err);
 }
 
 rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place, rs_gather_stop *stop,

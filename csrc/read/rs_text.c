@@ -105,13 +105,7 @@ static rs_status put_pairs(rs_text *self, const rs_symbols *table, rs_slice code
 
 static rs_status put_digits(rs_text *self, uint64_t number, unsigned width, rs_error *err) {
     uint8_t digits[RS_FMT_DIGITS_MAX];
-    unsigned at = sizeof digits;
-    do {
-        digits[--at] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
-    while (sizeof digits - at < width) digits[--at] = '0';
-    return put_units(self, digits + at, sizeof digits - at, 1, err);
+    return put_units(self, digits, rs_text_digits(number, width, digits), 1, err);
 }
 
 /* Appends the text of an alphabet or hex node. */

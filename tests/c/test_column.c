@@ -201,15 +201,15 @@ TEST(test_packed) {
             rs_column column = {{0}, 0, false};
             rs_cursor c = cursor(3);
             uint64_t n = 0;
-            int kind = 0;
+            bool taken = false;
             node.fixed = false, node.stride = 1, node.head_width = 8, node.max_width = 2;
             node.number_kind = (uint8_t)floats, node.scale = (uint8_t)floats, node.divisor = rs_schema_divisor(floats);
             place.node = &node;
             c.in = rs_slice_of(exact, sizeof ints);
             CHECK_OK(rs_column_reserve(&column, 1, &err), &err);
             if (first != 0) rs_column_put_unchecked(&column, 1u << (first - 1), 0);
-            CHECK_OK(rs_column_take(&column, &c, &place, &kind, &n, &err), &err);
-            CHECK(kind == RS_COLUMN_SEQUENCE && n == 3 && c.in.ptr == c.in.end);
+            CHECK_OK(rs_column_take_list(&column, &c, &place, &n, &taken, &err), &err);
+            CHECK(taken && n == 3 && c.in.ptr == c.in.end);
             CHECK_U64(column.values.size_bytes, 8 * (3 + (first != 0)));
             for (unsigned k = 0; k < 3; k++) {
                 const uint8_t *at = column.values.data + 8 * (k + (first != 0));
@@ -218,9 +218,9 @@ TEST(test_packed) {
                 else CHECK(rs_load_u64(at) == (uint64_t)expected[k]);
             }
             c = cursor(2), c.in = rs_slice_of(exact, sizeof ints);
-            CHECK_CODE(rs_column_take(&column, &c, &place, &kind, &n, &err), RS_E_FMT_LIMIT, &err);
+            CHECK_CODE(rs_column_take_list(&column, &c, &place, &n, &taken, &err), RS_E_FMT_LIMIT, &err);
             c = cursor(3), c.in = rs_slice_of(exact, sizeof ints - 1);
-            CHECK_CODE(rs_column_take(&column, &c, &place, &kind, &n, &err), RS_E_FMT_TRUNCATED, &err);
+            CHECK_CODE(rs_column_take_list(&column, &c, &place, &n, &taken, &err), RS_E_FMT_TRUNCATED, &err);
             rs_column_clear(&column);
             free(exact);
         }

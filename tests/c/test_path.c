@@ -1,5 +1,5 @@
 /* test_path.c: walks to children, past siblings of many kinds of node; columns of numbers; damaged records. */
-#include "columns/rs_column.h"
+#include "columns/rs_gather_numbers.h"
 #include "rs_hand.h"
 
 static rs_error err;
@@ -263,13 +263,26 @@ TEST(test_entries) {
 
 /* ---- Columns ---- */
 
-static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, size_t n, uint64_t *count) {
+enum { OTHER, SCALAR, SEQUENCE };
+
+/* Appends a number or a list of numbers to the column of a field. Returns which. */
+static int take_column(rs_gather_field *field, const rs_cursor *cursor, const rs_place *place) {
+    rs_gather_stop stop = {0};
+    rs_cursor c = *cursor;
+    bool taken;
+    CHECK_OK(rs_column_take_number(&field->column, &c, place, &taken, &err), &err);
+    if (taken) return SCALAR;
+    c = *cursor;
+    CHECK_OK(rs_gather_append_list(field, &c, place, &stop, &err), &err);
+    return stop.why == RS_GATHER_DONE ? SEQUENCE : OTHER;
+}
+
+static int column_of(rs_gather_field *field, const rs_tree *tree, const void *bytes, size_t n) {
     uint8_t *exact = make_exact(bytes, n);
     rs_cursor c = cursor_over(exact, n, NULL);
     rs_place place;
-    int shape = -1;
     CHECK_OK(rs_path_begin(&c, tree->nodes, &place, &err), &err);
-    CHECK_OK(rs_column_take(column, &c, &place, &shape, count, &err), &err);
+    const int shape = take_column(field, &c, &place);
     free(exact);
     return shape;
 }
@@ -279,23 +292,23 @@ TEST(test_columns) {
     static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
                          mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
     rs_tree tree = compile_tree(any, 1, one, 0);
-    rs_column column = {{0}, 0, false};
-    uint64_t n;
-    CHECK_U64((uint64_t)column_of(&column, &tree, yes, 1, &n), RS_COLUMN_SCALAR);
-    CHECK_U64(column.seen, RS_COLUMN_BOOL);
-    CHECK_U64((uint64_t)column_of(&column, &tree, one, 1, &n), RS_COLUMN_SCALAR);
-    CHECK_U64((uint64_t)column_of(&column, &tree, list, 4, &n), RS_COLUMN_SEQUENCE);
-    CHECK_U64(n, 2);
-    CHECK_U64(column.values.size_bytes, 32);
-    CHECK_U64((uint64_t)column_of(&column, &tree, text, 3, &n), RS_COLUMN_OTHER);
-    CHECK_U64((uint64_t)column_of(&column, &tree, mixed, 4, &n), RS_COLUMN_OTHER);
-    CHECK_U64(column.values.size_bytes, 32);
-    CHECK_U64(rs_load_u64(column.values.data + 16), 2);
-    CHECK_U64((uint64_t)column_of(&column, &tree, half, 9, &n), RS_COLUMN_SCALAR);
-    CHECK_U64(column.seen, RS_COLUMN_BOOL | RS_COLUMN_INT | RS_COLUMN_FLOAT);
-    CHECK(rs_load_f64(column.values.data + 16) == 2.0);
-    CHECK(rs_load_f64(column.values.data + 32) == 0.5);
-    rs_column_clear(&column);
+    rs_gather_field field = {0};
+    rs_column *column = &field.column;
+    CHECK_U64((uint64_t)column_of(&field, &tree, yes, 1), SCALAR);
+    CHECK_U64(column->seen, RS_COLUMN_BOOL);
+    CHECK_U64((uint64_t)column_of(&field, &tree, one, 1), SCALAR);
+    CHECK_U64((uint64_t)column_of(&field, &tree, list, 4), SEQUENCE);
+    CHECK_U64(column->values.size_bytes, 32);
+    CHECK_U64((uint64_t)column_of(&field, &tree, text, 3), OTHER);
+    CHECK_U64((uint64_t)column_of(&field, &tree, mixed, 4), OTHER);
+    CHECK_U64(column->values.size_bytes, 40); /* the numbers before the other value */
+    column->values.size_bytes = 32;
+    CHECK_U64(rs_load_u64(column->values.data + 16), 2);
+    CHECK_U64((uint64_t)column_of(&field, &tree, half, 9), SCALAR);
+    CHECK_U64(column->seen, RS_COLUMN_BOOL | RS_COLUMN_INT | RS_COLUMN_FLOAT);
+    CHECK(rs_load_f64(column->values.data + 16) == 2.0);
+    CHECK(rs_load_f64(column->values.data + 32) == 0.5);
+    rs_column_clear(column);
     rs_tree_clear(&tree);
 }
 
@@ -322,10 +335,10 @@ TEST(test_columns_of_entries) {
         int shape;
         int64_t numbers[4];
     } cases[] = {
-        {row, 5, "\2\x93\x94", 3, RS_COLUMN_SEQUENCE, {100, 3, 101, 4}},
-        {list, 2, "\4\x06", 2, RS_COLUMN_SEQUENCE, {100, 101, 101, 100}},
-        {mixed, 5, "\0\x93", 2, RS_COLUMN_SEQUENCE, {100, 3}},
-        {mixed, 5, "\1\x92\x93", 3, RS_COLUMN_SEQUENCE, {2, 3}},
+        {row, 5, "\2\x93\x94", 3, SEQUENCE, {100, 3, 101, 4}},
+        {list, 2, "\4\x06", 2, SEQUENCE, {100, 101, 101, 100}},
+        {mixed, 5, "\0\x93", 2, SEQUENCE, {100, 3}},
+        {mixed, 5, "\1\x92\x93", 3, SEQUENCE, {2, 3}},
     };
     EACH (i, cases) {
         hand h = {0};
@@ -333,19 +346,16 @@ TEST(test_columns_of_entries) {
         rs_store store;
         rs_cursor c;
         rs_place place;
-        rs_column column = {{0}, 0, false};
-        uint64_t n = 0;
-        int shape = -1;
+        rs_gather_field field = {0};
         hand_put(t, "\3\x64", 2);
         if (cases[i].nodes != mixed) hand_put(t, "\3\x65", 2);
         hand_record(&h, cases[i].bytes, cases[i].n);
         hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
         REQUIRE_OK(begin_record(&h, &store, &c, &place), &err);
-        CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
-        CHECK(shape == cases[i].shape);
-        for (size_t k = 0; shape == RS_COLUMN_SEQUENCE && k < n; k++) {
-            CHECK_U64(rs_load_u64(column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
+        CHECK(take_column(&field, &c, &place) == cases[i].shape);
+        for (size_t k = 0; 8 * k < field.column.values.size_bytes; k++) {
+            CHECK_U64(rs_load_u64(field.column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
         }
-        rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);
+        rs_column_clear(&field.column), rs_store_close(&store), hand_clear(&h);
     }
 }

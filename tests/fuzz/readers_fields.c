@@ -43,14 +43,15 @@ static void use_place(const rs_cursor *cursor, const rs_place *place, rs_buffer 
     rs_run run;
     rs_run_shape shape;
     uint64_t n = 0, written;
-    int kind;
     bool taken = false;
     if (rs_path_settle(&at, &p, NULL) != RS_OK || rs_path_is_lacking(&p)) return;
     (void)rs_path_is_none(&at, &p);
     compare_texts(&at, &p);
     {
         rs_cursor own = at;
-        fuzz_any(rs_column_take(&column, &own, &p, &kind, &n, NULL));
+        fuzz_any(rs_column_take_number(&column, &own, &p, &taken, NULL));
+        own = at;
+        fuzz_any(rs_column_take_list(&column, &own, &p, &n, &taken, NULL));
         rs_column_clear(&column);
     }
     {
