@@ -118,7 +118,8 @@ rs_status rs_column_take_number(rs_column *self, rs_cursor *cursor, const rs_pla
         } \
     } while (0)
 
-/* Writes the stored numbers of an int or decimal node, plus `plus`. One loop for each width avoids a test in each row. */
+/* Writes the stored numbers of an int or decimal node, plus `plus`. One loop for each width avoids a test in each
+ * row. */
 RS_INLINE void load_stored(const rs_node *node, uint64_t plus, const rs_column_rows *rows, uint8_t *to, size_t step) {
     const uint64_t at = rows->body_off, byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
     const unsigned bits = node->bits;

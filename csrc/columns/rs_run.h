@@ -50,8 +50,8 @@ RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place
 RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
                                          bool *taken, rs_error *err);
 
-/* Writes `count` elements, from number `first` on, of a list of n that begins at `data`, 8 bytes each. `child` is an int,
- * bool, decimal or float node. Returns true for f64, false for i64. */
+/* Writes `count` elements, from number `first` on, of a list of n that begins at `data`, 8 bytes each. `child` is an
+ * int, bool, decimal or float node. Returns true for f64, false for i64. */
 bool rs_run_load_list(const rs_node *child, uint64_t n, const uint8_t *data, uint64_t first, uint64_t count,
                       uint8_t *to);
 
