@@ -65,8 +65,5 @@ RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_program *self, const rs_n
 RS_NODISCARD rs_status rs_arrow_compile_entry(rs_arrow_program *self, const rs_node *node, rs_arrow_field *field,
                                               bool only_known, rs_arrow_op **out, rs_error *err);
 
-/* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
-RS_NODISCARD rs_status rs_arrow_alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err);
-
 /* Makes the ops refer to the resolved fields, and sets `whole`. Call it after the last rs_arrow_resolve. */
 void rs_arrow_program_settle(rs_arrow_program *self);

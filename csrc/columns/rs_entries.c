@@ -67,13 +67,6 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
     return RS_OK;
 }
 
-rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_table[RS_FMT_DICT_CODED_TABLES],
-                          rs_error *err) {
-    for (uint32_t t = 0; t < node->coded->n_tables; t++)
-        RS_TRY(find_table(self, node->coded->at[t].table, &of_table[t], err));
-    return RS_OK;
-}
-
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
@@ -85,7 +78,8 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
     rs_entries_bound *bound = &self->bound[rs_entries_slot(node)];
     if (bound->node != node) {
         bound->node = NULL;
-        RS_TRY(rs_entries_bind(self, node, bound->of_table, err));
+        for (uint32_t t = 0; t < coded->n_tables; t++)
+            RS_TRY(find_table(self, coded->at[t].table, &bound->of_table[t], err));
         bound->node = node;
     }
     uint32_t t = rs_dict_coded_table(coded, i);

@@ -52,11 +52,6 @@ typedef struct rs_entries {
 /* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
-/* Sets of_table[t] to the entries of table number t of a linked dict-coded node, in the order of the table. Entries not
- * read yet are RS_ENTRY_NEW. The arrays stay valid until rs_entries_clear. RS_E_MEM. */
-RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
-                                       rs_entry *of_table[RS_FMT_DICT_CODED_TABLES], rs_error *err);
-
 /* As rs_entries_at, for an entry that is not cached yet or a node that is not bound. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
