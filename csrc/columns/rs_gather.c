@@ -210,8 +210,12 @@ static rs_status take_cells(rs_gather *self, const rs_source *source, uint64_t b
     rs_buffer *values = &field->column.values;
     *n = 0;
     if (type == 0 || first->kind == RS_CELL_NONE || (first->type != type && first->kind != RS_CELL_CODED)) return RS_OK;
-    if (field->spec->form == RS_GATHER_LISTS ? count == 0 : count != field->spec->n_row * field->spec->row_numbers)
+    /* A cell has no lists in lists, so a row of several dimensions is not in one. */
+    if (field->spec->form == RS_GATHER_LISTS
+            ? count == 0
+            : field->spec->n_row > 1 || count != field->spec->n_row * field->spec->row_numbers) {
         return RS_OK;
+    }
     if (count > 0) {
         rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[begin], self->window.locals[begin],
                                                 self->window.records[begin]);

@@ -169,6 +169,18 @@ def test_values_without_a_place(x, options, kind, words):
     pytest.raises(kind, lambda: read_one(x, positions, path, form, dtype, row=row)).match(words)
 
 
+def test_flat_lists_beside_rows_of_two_dimensions():
+    """A flat list is refused, whatever its length, in a store whose blocks have only such lists."""
+    grids = recstore.RecordList([{"a": [[i * 0.5, 1.1], [2.0, i / 7]]} for i in range(60)])
+    flat = recstore.RecordList([{"a": [i / 7 + k for k in range(8)]} for i in range(60)])
+    with grids, flat:
+        both = grids + flat
+        same(read_one(both, [3], "a", "values", "float64", row=(2, 2)), [[[1.5, 1.1], [2.0, 3 / 7]]])
+        for positions in ([70], [3, 70, 71]):
+            with pytest.raises(ValueError, match=r"record 70 has the shape \(8,\), and the batch expects \(2, 2\)"):
+                read_one(both, positions, "a", "values", "float64", row=(2, 2))
+
+
 def test_lists_that_are_too_long(x):
     with pytest.raises(ValueError, match="'tokens' of record 5 has 5 elements, more than the length of 3"):
         read_one(x, [2, 5], "tokens", "padded", length=3)
