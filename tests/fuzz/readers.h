@@ -10,7 +10,7 @@ void fuzz_read_records(rs_store *store);
 void fuzz_read_sizes(rs_store *store);
 /* Compiled paths, and the values at their ends: elements, numbers, text, runs. */
 void fuzz_read_paths(rs_store *store, uint64_t seed);
-/* Fields as columns. */
+/* Fields as columns, and in batches of one field. */
 void fuzz_read_columns(rs_store *store, uint64_t seed);
 /* Fields in a batch, in the forms of rs_gather.h. */
 void fuzz_read_gathers(rs_store *store, uint64_t seed);

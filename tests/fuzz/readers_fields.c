@@ -2,7 +2,7 @@
 #include "read/rs_text.h"
 #include "readers.h"
 
-enum { BATCH = 96 };
+enum { BATCH = 96, FEW = 12 };
 
 /* ---- Walks ---- */
 
@@ -126,7 +126,7 @@ void fuzz_read_paths(rs_store *store, uint64_t seed) {
     fuzz_fields_close(&fields);
 }
 
-/* ---- Columns ---- */
+/* ---- Columns, and batches of one field ---- */
 
 /* Sets *place to the whole record. If a walk is unsure, the binding would look up the field instead. */
 static rs_status place_of(rs_store *store, uint64_t index, rs_cursor *cursor, rs_place *place) {
@@ -173,6 +173,51 @@ static uint64_t choose_positions(const rs_store *store, int64_t *positions) {
     return n;
 }
 
+/* Allocates the buffer of a batch. Returns false if it has no layout or is too large for a fuzz run. */
+static bool place_buffer(rs_gather *gather, uint8_t **buffer) {
+    uint64_t size = 0;
+    if (rs_gather_layout(gather, &size, NULL) != RS_OK || gather->stop.why != RS_GATHER_DONE) return false;
+    if (size > FUZZ_BYTES) return false;
+    free(*buffer);
+    *buffer = (uint8_t *)malloc((size_t)size + 1);
+    FUZZ_MUST(*buffer != NULL);
+    rs_gather_place(gather, *buffer);
+    return true;
+}
+
+static void read_batch(fuzz_fields *fields, const rs_source *source, rs_gather *gather, const int64_t *positions,
+                       uint64_t n) {
+    uint8_t *buffer = NULL;
+    if (rs_gather_begin(gather, n, NULL) == RS_OK && (!gather->direct || place_buffer(gather, &buffer)) &&
+        measure(fields, source, gather, positions, n) == RS_OK && gather->stop.why == RS_GATHER_DONE &&
+        !gather->direct && place_buffer(gather, &buffer)) {
+        fuzz_any(rs_gather_fill(gather, buffer, NULL));
+    }
+    free(buffer);
+}
+
+/* Sets the spec of single numbers, or of rows of them, whose bytes may be those of the record. */
+static void set_numbers(rs_gather_spec *spec, uint64_t *seed) {
+    static const unsigned dtypes[] = {RS_DTYPE_INT64, RS_DTYPE_FLOAT64, RS_DTYPE_BOOL, RS_DTYPE_INT16};
+    memset(spec, 0, sizeof *spec);
+    spec->form = RS_GATHER_VALUES;
+    spec->dtype = dtypes[fuzz_below(seed, 4)];
+    spec->missing = (unsigned)fuzz_below(seed, 3);
+    spec->row_numbers = spec->multiple = 1;
+    spec->n_row = (uint32_t)fuzz_below(seed, 3);
+    for (uint32_t k = 0; k < spec->n_row; k++) spec->row_numbers *= spec->row[k] = 1 + fuzz_below(seed, 4);
+}
+
+/* Reads a batch of one field. */
+static void read_numbers(fuzz_fields *fields, const rs_source *source, const int64_t *positions, uint64_t n) {
+    rs_gather_spec spec;
+    rs_gather gather;
+    set_numbers(&spec, &fields->seed);
+    if (rs_gather_open(&gather, &spec, 1, NULL) != RS_OK) return;
+    read_batch(fields, source, &gather, positions, n);
+    rs_gather_close(&gather);
+}
+
 void fuzz_read_columns(rs_store *store, uint64_t seed) {
     static const uint8_t zero[] = {RS_FMT_TAG_ZERO};
     static const unsigned forms[] = {RS_GATHER_NUMBERS, RS_GATHER_LISTS, RS_GATHER_STRINGS};
@@ -201,13 +246,16 @@ void fuzz_read_columns(rs_store *store, uint64_t seed) {
             }
             rs_gather_close(&gather);
         }
+        for (unsigned k = 0; k < 6; k++) { /* few records are read by themselves */
+            read_numbers(&fields, &source, k < 2 ? NULL : positions, k % 2 == 0 || n < FEW ? n : FEW);
+        }
         free(of_block);
         free(paths);
     }
     fuzz_fields_close(&fields);
 }
 
-/* ---- Batches ---- */
+/* ---- Batches of several fields ---- */
 
 static void set_spec(rs_gather_spec *spec, uint64_t *seed, const rs_names *names) {
     static const uint8_t zero[] = {RS_FMT_TAG_ZERO};
@@ -230,28 +278,6 @@ static void set_spec(rs_gather_spec *spec, uint64_t *seed, const rs_names *names
     if (fuzz_below(seed, 3) == 0) spec->absent = rs_slice_of(zero, sizeof zero);
 }
 
-/* Allocates the buffer of a batch. Returns false if it has no layout or is too large for a fuzz run. */
-static bool place_buffer(rs_gather *gather, uint8_t **buffer) {
-    uint64_t size = 0;
-    if (rs_gather_layout(gather, &size, NULL) != RS_OK || gather->stop.why != RS_GATHER_DONE) return false;
-    if (size > FUZZ_BYTES) return false;
-    free(*buffer);
-    *buffer = (uint8_t *)malloc((size_t)size + 1);
-    FUZZ_MUST(*buffer != NULL);
-    rs_gather_place(gather, *buffer);
-    return true;
-}
-
-static void read_batch(fuzz_fields *fields, rs_gather *gather, const int64_t *positions, uint64_t n) {
-    uint8_t *buffer = NULL;
-    if (rs_gather_begin(gather, n, NULL) == RS_OK && (!gather->direct || place_buffer(gather, &buffer)) &&
-        measure(fields, &fields->source, gather, positions, n) == RS_OK && gather->stop.why == RS_GATHER_DONE &&
-        !gather->direct && place_buffer(gather, &buffer)) {
-        fuzz_any(rs_gather_fill(gather, buffer, NULL));
-    }
-    free(buffer);
-}
-
 void fuzz_read_gathers(rs_store *store, uint64_t seed) {
     static const uint8_t name[] = "aa";
     int64_t positions[BATCH];
@@ -267,8 +293,8 @@ void fuzz_read_gathers(rs_store *store, uint64_t seed) {
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t f = 0; f < fields.n; f++) set_spec(&specs[f], &fields.seed, &names);
         if (rs_gather_open(&gather, specs, fields.n, NULL) != RS_OK) continue;
-        read_batch(&fields, &gather, positions, n);
-        read_batch(&fields, &gather, positions, n / 2);
+        read_batch(&fields, &fields.source, &gather, positions, n);
+        read_batch(&fields, &fields.source, &gather, positions, n / 2);
         rs_gather_close(&gather);
     }
     fuzz_fields_close(&fields);

@@ -84,6 +84,14 @@ def wide(rng, n):
         yield ("".join(rng.choice(letters) for _ in range(rng.randrange(1, 20))), i % 5 == 0, bytes(rng.randrange(9)))
 
 
+def fixed(rng, n):
+    """Rows of one size, with single numbers and lists of numbers at fixed offsets."""
+    for i in range(n):
+        box = [rng.uniform(0, 640) for _ in range(4)]
+        pair = [rng.randrange(900), i % 7]
+        yield {"a": rng.randrange(1 << 40), "b": box, "c": rng.random() < 0.5, "d": pair, "e": box[0]}
+
+
 def stores():
     """Yields `(name, store, options of save)` of each seed."""
     from recstore import RecordDict, RecordList
@@ -91,7 +99,7 @@ def stores():
     rng = random.Random(15)
     lists = [("annotations", annotations, 150), ("paths", paths, 200), ("captions", captions, 120)]
     lists += [("mixed", mixed, 100), ("wide", wide, 80), ("tokens", tokens, 250), ("arrays", arrays, 40)]
-    lists += [("sentences", sentences, 350)]
+    lists += [("sentences", sentences, 350), ("fixed", fixed, 60)]
     for name, make, n in lists:
         records = list(make(rng, n))
         for level in ("none", "auto"):
