@@ -59,7 +59,9 @@ def test_a_list_in_workers(watch):
 def test_a_list_in_workers_that_live_for_a_second(watch):
     found = verdicts.judge(watch("short_workers"))
     assert [one.kind for one in found] == ["copy-on-read"]
-    assert "worker 0 and worker 1 (" in found[0].text and 80_000_000 < found[0].evidence["bytes"] < 300_000_000
+    assert {one["label"] for one in found[0].evidence["processes"]} == {"worker 0", "worker 1"}
+    assert "processes had these names in turn" in found[0].text
+    assert 80_000_000 < found[0].evidence["bytes"] < 300_000_000
 
 
 @pytest.mark.parametrize(
