@@ -398,7 +398,7 @@ def fuzz(session: nox.Session) -> None:
         )
 
 
-THREADED = ("test_block_parcel", "test_builder", "test_column_read", "test_os", "test_parcel")
+THREADED = ("test_block_parcel", "test_builder", "test_gather_columns", "test_os", "test_parcel")
 
 
 @nox.session

@@ -25,7 +25,8 @@ typedef struct rs_key_set {
     uint32_t *children; /* for each key, the number of the struct's child */
 } rs_key_set;
 
-/* Distinguishes the position id of strings with units of 4 bytes from that of 2 bytes, whose symbol tables they use. */
+/* Changes the position id of strings with units of 4 bytes. Without it, the id finds the symbol tables of strings with
+ * units of 2 bytes, which they may use. */
 #define RS_POSITION_PAIRS UINT64_C(0x7061697273)
 
 enum { RS_LARGE_VALUE = 1024 /* the least average bytes of large values, as any values */ };

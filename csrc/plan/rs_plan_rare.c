@@ -116,7 +116,7 @@ static rs_status put_under_union(mover *self, rs_plan *optional) {
     return RS_OK;
 }
 
-/* Returns the share of a row's values in which a child has a value, if it may be rare; else 1. */
+/* Returns how often a child of a row has a value, from 0 to 1; 1 if it may not be rare. */
 static double share_of(const rs_plan *child) {
     if (child->kind != RS_FMT_NODE_OPTIONAL || rs_plan_group_bits(child) != 1 || child->n == 0) return 1;
     return (double)child->children[0]->n / (double)child->n;

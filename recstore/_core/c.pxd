@@ -176,7 +176,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err)
 
     ctypedef struct rs_rare_group:
-        uint8_t bytes[72]
+        pass
     rs_status rs_decode_row(rs_cursor *self, const rs_node *node, const uint8_t **head, rs_slice *group,
                             rs_rare_group *room, rs_error *err)
     rs_status rs_decode_varint(rs_cursor *self, uint64_t *out, rs_error *err)

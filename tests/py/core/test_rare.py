@@ -11,7 +11,7 @@ NAMES = [f"field{k:02}" for k in range(30)]
 
 
 def rows(share, missing):
-    """An id, thirty fields of which a share has a value, with a text after half of them."""
+    """An id, and thirty fields that have a value in a share of the records, with a text after half of them."""
     r = random.Random(repr((share, missing)))
     out = []
     for i in range(N):
