@@ -127,12 +127,13 @@ static rs_status take_any_moment(rs_cursor *cursor, rs_arrow_moment *out, rs_err
 static rs_status take_moment_row(rs_cursor *cursor, const rs_place *at, rs_arrow_moment *out, rs_error *err) {
     const rs_node *node = at->node;
     const uint8_t *head = at->body;
+    uint8_t room[RS_CHILDREN_BITS_ROOM];
     rs_place parts[3];
     int64_t fold;
     bool fits;
     if (node->n_children != 3) return rs_decode_bad_value(err, "a time without three parts");
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_decode_children_bits(node, head, at->bits, room);
     RS_TRY(rs_decode_enter(cursor, 3, err));
     for (uint32_t i = 0; i < 3; i++) {
         const rs_node *child = &node->children[i];

@@ -154,7 +154,7 @@ static rs_status put_variable_children(rs_arrow_out *self, const rs_arrow_op *op
     const uint8_t *head = NULL;
     rs_rare_group room;
     rs_slice group;
-    RS_TRY(rs_decode_row(cursor, node, &head, &group, &room, err));
+    RS_TRY(rs_decode_row(cursor, node, 0, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < end; i++) {
         const rs_node *child = &node->children[i];

@@ -80,12 +80,12 @@ static rs_status put_variable_children(rs_arrow_walk *self, const rs_arrow_op *o
 
 /* Takes a struct, or a tuple whose items are fields. */
 static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
-                         rs_error *err) {
+                         uint64_t bits, rs_error *err) {
     const rs_node *node = op->node;
     if (appends(self) && op->field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(op->field, err);
     rs_rare_group room;
     rs_slice group;
-    RS_TRY(rs_decode_row(cursor, node, &head, &group, &room, err));
+    RS_TRY(rs_decode_row(cursor, node, bits, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
@@ -100,19 +100,20 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
 
 /* Takes a tuple node whose children are the elements of a list. */
 static rs_status put_list_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *head,
-                              rs_error *err) {
+                              uint64_t bits, rs_error *err) {
     const rs_node *node = op->node;
+    uint8_t room[RS_CHILDREN_BITS_ROOM];
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_decode_children_bits(node, head, bits, room);
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        const uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        const uint64_t own = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         if (op->children[i].field == NULL) {
-            if (!child->fixed) RS_TRY(rs_path_pass(cursor, child, bits, err));
+            if (!child->fixed) RS_TRY(rs_path_pass(cursor, child, own, err));
             continue;
         }
-        RS_TRY(rs_arrow_put(self, &op->children[i], cursor, child->fixed ? head + child->body_off : NULL, bits, err));
+        RS_TRY(rs_arrow_put(self, &op->children[i], cursor, child->fixed ? head + child->body_off : NULL, own, err));
     }
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_value(op->field, op->field->element->n, err) : RS_OK;
@@ -126,14 +127,14 @@ static void add_sequence(const rs_arrow_op *op, uint64_t n) {
 }
 
 static rs_status put_tuple(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
-                           rs_error *err) {
+                           uint64_t bits, rs_error *err) {
     const bool items = op->items != NULL;
     if (!appends(self)) {
         add_sequence(op, op->node->n_children);
-        return items ? put_row(self, op, cursor, body, err) : put_list_row(self, op, cursor, body, err);
+        return items ? put_row(self, op, cursor, body, bits, err) : put_list_row(self, op, cursor, body, bits, err);
     }
-    if (op->field->layout == RS_ARROW_LAYOUT_STRUCT && items) return put_row(self, op, cursor, body, err);
-    if (op->field->layout == RS_ARROW_LAYOUT_LIST) return put_list_row(self, op, cursor, body, err);
+    if (op->field->layout == RS_ARROW_LAYOUT_STRUCT && items) return put_row(self, op, cursor, body, bits, err);
+    if (op->field->layout == RS_ARROW_LAYOUT_LIST) return put_list_row(self, op, cursor, body, bits, err);
     return rs_arrow_misfit(op->field, err);
 }
 
@@ -404,9 +405,9 @@ static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_c
 
 /* Takes the payload of an object: a tuple, list, numbers, any or const node. */
 static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
-                            rs_error *err) {
+                            uint64_t bits, rs_error *err) {
     switch (op->node->kind) {
-    case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, err);
+    case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_NUMBERS: return put_list(self, op, cursor, body, err);
     case RS_FMT_NODE_ANY: return rs_arrow_put_items(self, op, cursor, err);
@@ -425,7 +426,7 @@ static rs_status put_ext_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     bool taken;
     rs_place payload;
     payload.node = op->node->children, payload.body = body, payload.bits = bits;
-    if (op->n_children > 0 && op->children->named) return put_object(self, op->children, cursor, body, err);
+    if (op->n_children > 0 && op->children->named) return put_object(self, op->children, cursor, body, bits, err);
     if (op->n_children > 0) return rs_arrow_put(self, op->children, cursor, body, bits, err);
     RS_TRY(rs_arrow_put_ext(self, op->field, op->node->param, cursor, &payload, &taken, err));
     if (taken) return RS_OK;
@@ -444,8 +445,8 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_STRUCT:
         if (!appends(self))
             rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT | (op->odd_key ? RS_ARROW_SEEN_ODD_KEY : 0));
-        return put_row(self, op, cursor, body, err);
-    case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, err);
+        return put_row(self, op, cursor, body, bits, err);
+    case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_NUMBERS: return put_list(self, op, cursor, body, err);
     case RS_FMT_NODE_OPTIONAL: return put_optional(self, op, cursor, body, bits, err);

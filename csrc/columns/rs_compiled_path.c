@@ -78,19 +78,24 @@ static bool resolve_index(int64_t i, uint64_t n, uint32_t *out) {
 /* ---- The shared beginning of all walks ---- */
 
 /* Steps from a tuple or struct to child `i`. If the offset of the child depends on the bytes before it, sets
- * self->row, and the shared beginning ends there. */
-static void enter_child(rs_compiled_path *self, uint32_t i) {
+ * self->row, and the shared beginning ends there; returns false if the row has no bit group of its own then. */
+static bool enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
-    if (!child->fixed && row->rare_bytes != 0) self->row = row;
-    for (uint32_t k = 0; k < i && !child->fixed && self->row == NULL; k++) {
-        if (!row->children[k].fixed) self->row = row;
-    }
+    bool depends = !child->fixed && row->rare_bytes != 0;
+    for (uint32_t k = 0; k < i && !child->fixed && !depends; k++) depends = !row->children[k].fixed;
+    if (depends && row->bits != 0) return false;
+    if (depends) self->row = row;
     self->n_before = i;
-    self->group_off = self->body_off;
-    self->group_bytes = row->group_bytes;
-    self->bit_off = child->bit_off;
+    if (row->bits != 0) {
+        self->bit_off += child->bit_off;
+    } else {
+        self->group_off = self->body_off;
+        self->group_bytes = row->group_bytes;
+        self->bit_off = child->bit_off;
+    }
     self->body_off += child->fixed ? child->body_off : row->head_bytes;
     self->node = child;
+    return true;
 }
 
 static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
@@ -127,11 +132,10 @@ static bool advance(rs_compiled_path *self) {
         if (to < 0) return false;
         /* A record without the whole name may have its parts. */
         if (self->part == 0 && name->n_parts > 0 && node->partial) return false;
-        enter_child(self, (uint32_t)to);
+        if (!enter_child(self, (uint32_t)to)) return false;
         break;
     case RS_FMT_NODE_TUPLE:
-        if (!key->is_index || !resolve_index(key->index, node->n_children, &i)) return false;
-        enter_child(self, i);
+        if (!key->is_index || !resolve_index(key->index, node->n_children, &i) || !enter_child(self, i)) return false;
         break;
     case RS_FMT_NODE_LIST:
         if (!enter_element(self, key)) return false;

@@ -221,9 +221,10 @@ static rs_status put_list(maker *self, rs_cursor *cursor, const rs_place *list, 
 static rs_status put_tuple(maker *self, rs_cursor *cursor, const rs_place *row, uint32_t level, rs_error *err) {
     const rs_node *node = row->node;
     const uint8_t *head = row->body;
+    uint8_t room[RS_CHILDREN_BITS_ROOM];
     RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_decode_children_bits(node, head, row->bits, room);
     RS_TRY(add_length(self, level, node->n_children, err));
     for (uint32_t i = 0; self->stop->why == RS_GATHER_DONE && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];

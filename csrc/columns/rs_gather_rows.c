@@ -51,7 +51,7 @@ static void take_column(rs_gather_field *self, const rs_node *node, const rs_col
 static rs_column_rows child_rows(const rs_node *tuple, const rs_column_rows *rows, uint64_t i) {
     const rs_node *child = &tuple->children[i];
     rs_column_rows out = *rows;
-    out.bit_off = rows->body_off * 8 + child->bit_off;
+    out.bit_off = (tuple->bits != 0 ? rows->bit_off : rows->body_off * 8) + child->bit_off;
     out.body_off = rows->body_off + child->body_off;
     return out;
 }

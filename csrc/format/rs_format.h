@@ -27,10 +27,11 @@ enum { RS_FMT_CACHE_SEGMENT = 72, RS_FMT_CACHE_UNIT = 65536 };
 #define RS_FMT_FEATURE_ALPHABET UINT64_C(32768)
 #define RS_FMT_FEATURE_PAIRS UINT64_C(65536)
 #define RS_FMT_FEATURE_RARE UINT64_C(131072)
+#define RS_FMT_FEATURE_IN_BITS UINT64_C(262144)
 #define RS_FMT_FEATURES_LATE (RS_FMT_FEATURE_FRONT | RS_FMT_FEATURE_ENDS | RS_FMT_FEATURE_NARROW)
 #define RS_FMT_FEATURES_MORE (RS_FMT_FEATURE_PLACED | RS_FMT_FEATURE_ALONE | RS_FMT_FEATURES_LATE)
 #define RS_FMT_FEATURES_TEXTS (RS_FMT_FEATURE_LINE | RS_FMT_FEATURE_ALPHABET | RS_FMT_FEATURE_PAIRS)
-#define RS_FMT_FEATURES_LAST (RS_FMT_FEATURES_TEXTS | RS_FMT_FEATURE_RARE)
+#define RS_FMT_FEATURES_LAST (RS_FMT_FEATURES_TEXTS | RS_FMT_FEATURE_RARE | RS_FMT_FEATURE_IN_BITS)
 #define RS_FMT_FEATURES_KNOWN (UINT64_C(255) | RS_FMT_FEATURES_MORE | RS_FMT_FEATURES_LAST)
 
 /* Header fields. */
@@ -130,8 +131,8 @@ enum {
     RS_FMT_N_COUNT = 20
 };
 /* FIXED: for list, numbers and alphabet (fixed count) and for ndarray (fixed shape). REST: for str, bytes, symbols and
- * alphabet. RARE: for optional. */
-enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2, RS_FMT_FLAG_RARE = 4 };
+ * alphabet. RARE: for optional. IN_BITS: for tuple and struct. */
+enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2, RS_FMT_FLAG_RARE = 4, RS_FMT_FLAG_IN_BITS = 8 };
 enum { RS_FMT_RARE_BYTES = 64 /* the most bytes of the bit group and the rare group of a struct together */ };
 /* X(NAME, number, "name", flag, count, param, children, aux, tail, part, feature) for each kind of node:
  *   flag      the flag that it may have; EITHER of the two
@@ -153,8 +154,8 @@ enum { RS_FMT_RARE_BYTES = 64 /* the most bytes of the bit group and the rare gr
     X(STR,        6,  "str",        REST,  NONE,     4,   0, 0,    0, 0,    NONE, YES,       NONE)     \
     X(BYTES,      7,  "bytes",      REST,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
     X(LIST,       8,  "list",       FIXED, IF_FIXED, 1,   1, 1,    0, 0,    NONE, NONE,      NONE)     \
-    X(TUPLE,      9,  "tuple",      NONE,  NONE,     1,   0, MANY, 0, 0,    LAST, NONE,      NONE)     \
-    X(STRUCT,     10, "struct",     NONE,  NONE,     0,   0, MANY, 0, MANY, LAST, NONE,      NONE)     \
+    X(TUPLE,      9,  "tuple",      IN_BITS, NONE,   1,   0, MANY, 0, 0,    LAST, NONE,      NONE)     \
+    X(STRUCT,     10, "struct",     IN_BITS, NONE,   0,   0, MANY, 0, MANY, LAST, NONE,      NONE)     \
     X(UNION,      11, "union",      NONE,  NONE,     0,   1, 256,  0, 0,    EACH, NONE,      NONE)     \
     X(NDARRAY,    12, "ndarray",    FIXED, NONE,     0,   0, 0,    0, MANY, NONE, NONE,      NONE)     \
     X(EXT,        13, "ext",        NONE,  NONE,     255, 1, 1,    1, MANY, EACH, NONE,      NONE)     \

@@ -222,6 +222,14 @@ static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
     return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "its aux holds more than the keys");
 }
 
+/* Gives a tuple or struct the bits of its children, `bits` in all. */
+static rs_status compile_in_bits(rs_node *n, uint64_t bits, uint64_t offset, rs_error *err) {
+    if (bits > 64 || n->rare_bytes != 0)
+        return bad(err, offset, n->index, "its bits do not fit its parent's bit group");
+    n->bits = (uint8_t)bits;
+    return RS_OK;
+}
+
 /* Computes the offsets and sizes of a tuple, struct or concat from its compiled children. */
 static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
     rs_node *children = (rs_node *)n->children;
@@ -232,7 +240,9 @@ static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
         children[i].bit_off = (uint32_t)bits;
         if (!rs_node_is_rare(&children[i])) bits += children[i].bits;
     }
-    body = (bits + 7) / 8;
+    const bool in_bits = (n->flags & RS_FMT_FLAG_IN_BITS) != 0;
+    if (in_bits) RS_TRY(compile_in_bits(n, bits, offset, err));
+    body = in_bits ? 0 : (bits + 7) / 8;
     n->group_bytes = (uint32_t)body;
     n->fixed = rare == 0;
     if (rare != 0 && body + n->rare_bytes > RS_FMT_RARE_BYTES) {
@@ -415,9 +425,9 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
 /* Checks that optional keys are children of structs only, and `same` children of concats only. */
 static rs_status check_parents(const rs_tree *tree, uint64_t offset, rs_error *err) {
     const rs_node *root = &tree->nodes[0];
-    if (root->kind == RS_FMT_NODE_SAME || rs_node_is_rare(root) ||
+    if (root->kind == RS_FMT_NODE_SAME || (root->flags & (RS_FMT_FLAG_RARE | RS_FMT_FLAG_IN_BITS)) != 0 ||
         (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
-        return bad(err, offset, 0, "the root is a same, a rare optional or an optional key");
+        return bad(err, offset, 0, "the root is a same, an optional key, or has a flag of children");
     }
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
@@ -610,6 +620,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
         if (n->kind == RS_FMT_NODE_UNION && n->n_children == 1) features |= RS_FMT_FEATURE_ALONE;
         if (rs_node_is_rare(n)) features |= RS_FMT_FEATURE_RARE;
+        if ((n->flags & RS_FMT_FLAG_IN_BITS) != 0) features |= RS_FMT_FEATURE_IN_BITS;
         if (n->kind == RS_FMT_NODE_EXT && n->param == RS_FMT_EXT_LINE) features |= RS_FMT_FEATURE_LINE;
         if (n->kind == RS_FMT_NODE_SYMBOLS && n->param == RS_FMT_SYMBOLS_PAIRS) features |= RS_FMT_FEATURE_PAIRS;
         features |= rs_node_kind_of(n->kind)->feature;

@@ -9,6 +9,8 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
+enum { RS_CHILDREN_BITS_ROOM = 16 };
+
 /* The state of reading a record. Borrows everything. One thread at a time may use it. */
 typedef struct rs_cursor {
     rs_slice in;           /* the remaining bytes of the record, or of an entry */
@@ -309,6 +311,16 @@ static inline bool rs_decode_is_absent(const rs_node *child, const rs_slice *gro
     return child->kind == RS_FMT_NODE_OPTIONAL && !rs_decode_bit_unchecked(group, child->bit_off);
 }
 
+/* Returns the bit group of a tuple, struct or concat that has no rare group: that at `head` or, if the bits of its
+ * children are in `bits`, its own, a copy in `room`. Words that begin in the copy end in it. */
+static inline rs_slice rs_decode_children_bits(const rs_node *node, const uint8_t *head, uint64_t bits,
+                                               uint8_t room[RS_CHILDREN_BITS_ROOM]) {
+    if (RS_LIKELY(node->bits == 0)) return rs_slice_of(head, node->group_bytes);
+    rs_store_u64(room, bits);
+    rs_store_u64(room + 8, 0);
+    return rs_slice_of(room, RS_CHILDREN_BITS_ROOM);
+}
+
 /* Room for a bit group and the rare group after it, and for words that begin in them. */
 typedef struct rs_rare_group {
     uint8_t bytes[RS_FMT_RARE_BYTES + 8];
@@ -325,12 +337,13 @@ static inline bool rs_decode_lacks(const rs_node *row, const rs_node *child, con
     return rs_node_is_rare(child) && !rs_decode_bit_unchecked(group, (child->bit_off >> 3) - row->group_bytes);
 }
 
-/* Takes the head of a tuple, struct or concat, unless *head is it already, and the rare group. Sets *group to all bits
- * of its children, which are in the record or in *room. */
-RS_NODISCARD static inline rs_status rs_decode_row(rs_cursor *self, const rs_node *node, const uint8_t **head,
-                                                   rs_slice *group, rs_rare_group *room, rs_error *err) {
+/* Takes the head of a tuple, struct or concat with its own `bits`, unless *head is it already, and the rare group. Sets
+ * *group to all bits of its children, which are in the record or in *room. */
+RS_NODISCARD static inline rs_status rs_decode_row(rs_cursor *self, const rs_node *node, uint64_t bits,
+                                                   const uint8_t **head, rs_slice *group, rs_rare_group *room,
+                                                   rs_error *err) {
     if (*head == NULL) RS_TRY(rs_decode_take(self, node->head_bytes, head, err));
-    *group = rs_slice_of(*head, node->group_bytes);
+    *group = rs_decode_children_bits(node, *head, bits, room->bytes);
     return RS_LIKELY(node->rare_bytes == 0) ? RS_OK : rs_decode_rare(self, node, group, room, err);
 }
 

@@ -21,7 +21,7 @@ static unsigned own_bits(const rs_node *child) { return rs_node_is_rare(child) ?
 
 /* Returns the padding of the bit group of a tuple, struct or concat. */
 static uint64_t group_padding(const rs_node *node) {
-    uint64_t padding = 8 * (uint64_t)node->group_bytes;
+    uint64_t padding = node->bits + 8 * (uint64_t)node->group_bytes;
     for (uint32_t i = 0; i < node->n_children; i++) padding -= own_bits(&node->children[i]);
     return padding;
 }
@@ -44,22 +44,22 @@ static void add_uniform(const rs_node *node, uint64_t n, rs_node_size *sizes) {
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
     case RS_FMT_NODE_CONCAT:
-        own->bits += n * (node->bits + group_padding(node));
+        own->bits += n * group_padding(node);
         for (uint32_t i = 0; i < node->n_children; i++) add_uniform(&node->children[i], n, sizes);
         break;
     default: own->bits += n * (node->bits + 8 * node->size_bytes); break;
     }
 }
 
-static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_node_size *sizes,
+static rs_status add_row(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_node_size *sizes,
                          rs_error *err) {
     const uint8_t *head = body;
     bool nests = node->kind != RS_FMT_NODE_CONCAT; /* a concat is one value */
     const uint8_t *begin = self->in.ptr;
     rs_rare_group room;
     rs_slice group;
-    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
-    sizes[node->index].bits += node->bits + group_padding(node);
+    RS_TRY(rs_decode_row(self, node, bits, &head, &group, &room, err));
+    sizes[node->index].bits += group_padding(node);
     if (node->rare_bytes != 0) sizes[node->index].bits += 8 * ((uint64_t)(self->in.ptr - begin) - node->head_bytes);
     if (nests) RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
@@ -180,7 +180,7 @@ static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *
     case RS_FMT_NODE_MAP: return add_map(self, node, sizes, err);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
-    case RS_FMT_NODE_CONCAT: return add_row(self, node, body, sizes, err);
+    case RS_FMT_NODE_CONCAT: return add_row(self, node, body, bits, sizes, err);
     case RS_FMT_NODE_UNION: return add_union(self, node, body, bits, sizes, err);
     case RS_FMT_NODE_OPTIONAL: return add_optional(self, node, body, bits, sizes, err);
     case RS_FMT_NODE_EXCEPTIONS: return add_exceptions(self, node, body, bits, sizes, err);

@@ -55,11 +55,11 @@ rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const
     return RS_OK;
 }
 
-static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status pass_row(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     const uint8_t *head = NULL;
     rs_rare_group room;
     rs_slice group;
-    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
+    RS_TRY(rs_decode_row(self, node, bits, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     RS_TRY(rs_path_pass_children(self, node, &group, node->n_children, err));
     rs_decode_leave(self);
@@ -124,7 +124,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_LIST: return pass_list(self, node, err);
     case RS_FMT_NODE_MAP: return pass_map(self, node, err);
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return pass_row(self, node, err);
+    case RS_FMT_NODE_STRUCT: return pass_row(self, node, bits, err);
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
     case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
     case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
@@ -244,7 +244,7 @@ rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error
     const uint8_t *head = place->body;
     rs_rare_group room;
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    rs_slice group = rs_decode_children_bits(node, head, place->bits, room.bytes);
     if (node->rare_bytes != 0 && (node->partial || !child->fixed)) {
         RS_TRY(rs_decode_rare(cursor, node, &group, &room, err));
     }

@@ -78,7 +78,8 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: {
-        rs_slice group = rs_slice_of(body, node->group_bytes);
+        uint8_t room[RS_CHILDREN_BITS_ROOM];
+        rs_slice group = rs_decode_children_bits(node, body, bits, room);
         RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
         for (uint64_t i = 0; i < node->n_children; i++) {
             const rs_node *child = &node->children[i];
@@ -154,19 +155,19 @@ static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status skip_row(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     const uint8_t *head = NULL;
     rs_rare_group room;
     rs_slice group;
-    RS_TRY(rs_decode_row(self, node, &head, &group, &room, err));
+    RS_TRY(rs_decode_row(self, node, bits, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        uint64_t own = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         if (child->fixed) {
-            RS_TRY(check_fixed(self, child, head + child->body_off, bits, err));
+            RS_TRY(check_fixed(self, child, head + child->body_off, own, err));
         } else {
-            RS_TRY(skip_appended(self, child, bits, err));
+            RS_TRY(skip_appended(self, child, own, err));
         }
     }
     rs_decode_leave(self);
@@ -225,7 +226,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_LIST: return skip_list(self, node, err);
     case RS_FMT_NODE_MAP: return skip_map(self, node, err);
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
+    case RS_FMT_NODE_STRUCT: return skip_row(self, node, bits, err);
     case RS_FMT_NODE_UNION:
         if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
         return check_alone(self, &node->children[bits], err);

@@ -233,8 +233,9 @@ static void pack_rare(encoder *self, const rs_node *node, size_t at) {
     self->out->size_bytes -= (size_t)(node->rare_bytes - (uint64_t)(to - rare));
 }
 
-/* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. */
-static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+/* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. Adds the bits of
+ * the children to *bits if they are the node's own. */
+static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     if (*in->ptr != (is_struct ? RS_FMT_TAG_DICT : node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) {
@@ -247,10 +248,11 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         return misfit(self);
     }
     if (node->rare_bytes != 0) RS_TRY(rs_buffer_append_zeros(self->out, (size_t)node->rare_bytes, self->err));
+    if (node->bits != 0) *bits = 0;
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         const size_t group = at + (rs_node_is_rare(child) ? node->head_bytes - node->group_bytes : 0);
-        uint64_t bits = 0;
+        uint64_t own = 0;
         if (is_struct) {
             const uint8_t *key = keys.ptr;
             RS_TRY(skip_key(self, &keys));
@@ -263,11 +265,13 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
             n--;
         }
         if (child->fixed) {
-            RS_TRY(put_fixed(self, child, in, at + child->body_off, &bits));
+            RS_TRY(put_fixed(self, child, in, at + child->body_off, &own));
         } else {
-            RS_TRY(put_appended(self, child, in, &bits));
+            RS_TRY(put_appended(self, child, in, &own));
         }
-        if (child->bits != 0) rs_encode_bits(self->out, group, child->bit_off, child->bits, bits);
+        if (child->bits == 0) continue;
+        if (node->bits != 0) *bits |= own << child->bit_off;
+        else rs_encode_bits(self->out, group, child->bit_off, child->bits, own);
     }
     if (node->rare_bytes != 0) pack_rare(self, node, at);
     return is_struct && n != 0 ? misfit(self) : RS_OK;
@@ -510,7 +514,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         RS_TRY(list_head(self, node, in, &n));
         return put_fixed_elements(self, node->children, n, in, at);
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return put_row(self, node, in, at);
+    case RS_FMT_NODE_STRUCT: return put_row(self, node, in, at, bits);
     case RS_FMT_NODE_UNION: return put_fixed_union(self, node, in, at, bits);
     case RS_FMT_NODE_NDARRAY: return put_fixed_array(self, node, in, at);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
@@ -592,7 +596,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
-        return put_row(self, node, in, at);
+        return put_row(self, node, in, at, bits);
     case RS_FMT_NODE_UNION: return put_union(self, node, in, bits);
     case RS_FMT_NODE_NDARRAY: return put_array(self, node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_appended(self, node->children, in, bits) : misfit(self);

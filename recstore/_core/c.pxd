@@ -177,8 +177,8 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_rare_group:
         pass
-    rs_status rs_decode_row(rs_cursor *self, const rs_node *node, const uint8_t **head, rs_slice *group,
-                            rs_rare_group *room, rs_error *err)
+    rs_status rs_decode_row(rs_cursor *self, const rs_node *node, uint64_t bits, const uint8_t **head,
+                            rs_slice *group, rs_rare_group *room, rs_error *err)
     rs_status rs_decode_varint(rs_cursor *self, uint64_t *out, rs_error *err)
     rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes, const uint8_t **out, rs_error *err)
     uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)

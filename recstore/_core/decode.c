@@ -337,10 +337,7 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
         if (RS_UNLIKELY(out == NULL)) return expand_const(self, node);
         Py_INCREF(out);
         return out;
-    case RS_FMT_NODE_BOOL:
-        out = bits ? Py_True : Py_False;
-        Py_INCREF(out);
-        return out;
+    case RS_FMT_NODE_BOOL: return Py_NewRef(bits ? Py_True : Py_False);
     case RS_FMT_NODE_DECIMAL: return PyFloat_FromDouble(rs_decode_decimal_unchecked(node, body, bits));
     case RS_FMT_NODE_DICT_CODED: return dict_value(self, node, bits);
     default: return container_value(self, node, body, bits);
@@ -449,8 +446,9 @@ static APART PyObject *rare_value(decode_state *self, const rs_node *node, const
 }
 
 /* Makes the value of a struct. The bodies of its children that are not fixed are at the cursor. */
-static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
-    const rs_slice group = rs_slice_of(head, node->group_bytes);
+static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head, uint64_t bits) {
+    uint8_t room[RS_CHILDREN_BITS_ROOM];
+    const rs_slice group = rs_decode_children_bits(node, head, bits, room);
     if (RS_UNLIKELY(node->rare_bytes != 0)) return rare_value(self, node, head);
     if (RS_UNLIKELY(node->partial)) {
         uint32_t n = rs_decode_row_count(node, &group);
@@ -466,9 +464,10 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
 }
 
 /* Makes the value of a tuple node, which is a tuple or a list. */
-static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint8_t *head, uint64_t bits) {
     const rs_node *child = node->children;
-    rs_slice group = rs_slice_of(head, node->group_bytes);
+    uint8_t room[RS_CHILDREN_BITS_ROOM];
+    const rs_slice group = rs_decode_children_bits(node, head, bits, room);
     const uint64_t n = node->n_children;
     bool is_list = node->param == 0;
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
@@ -559,8 +558,8 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     rs_slice group;
     PyObject *out;
     switch (node->kind) {
-    case RS_FMT_NODE_STRUCT: return struct_value(self, node, body);
-    case RS_FMT_NODE_TUPLE: return tuple_value(self, node, body);
+    case RS_FMT_NODE_STRUCT: return struct_value(self, node, body, bits);
+    case RS_FMT_NODE_TUPLE: return tuple_value(self, node, body, bits);
     case RS_FMT_NODE_LIST:
         TRY(rs_decode_enter(&self->cursor, node->count, &self->err));
         COUNT(node->count);
@@ -743,10 +742,10 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
     case RS_FMT_NODE_MAP: return decode_map(self, node);
     case RS_FMT_NODE_STRUCT:
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
-        return struct_value(self, node, p);
+        return struct_value(self, node, p, bits);
     case RS_FMT_NODE_TUPLE:
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
-        return tuple_value(self, node, p);
+        return tuple_value(self, node, p, bits);
     case RS_FMT_NODE_UNION:
         if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number is out of range");
         return decode_alone(self, &node->children[bits]);

@@ -359,6 +359,8 @@ def _node(nodes: list[native.Node], number: int, name: str) -> Node:
         detail.extend(_class_name(aux))
     if flags & _RARE:
         detail.append("rare")
+    if flags & _IN_BITS:
+        detail.append("in the bits of its parent")
     if flags & _REST:
         detail.append("to the end")
     if fixed and size:
@@ -375,6 +377,7 @@ def _node(nodes: list[native.Node], number: int, name: str) -> Node:
 
 _REST = 2  # the flag of strings that extend to the end of a record
 _RARE = 4  # the flag of optional values that few records have
+_IN_BITS = 8  # the flag of rows whose bits are in the bit group of their parent
 _CHILDREN = {"ext": "as", "concat": "+", "optional": "?", "rising": "/", "runs": "=", "exceptions": "!"}
 
 

@@ -10,7 +10,7 @@
 #include "verify/rs_check.h"
 
 static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out);
-static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out);
+static inline void raw_row(rs_cursor *c, const rs_node *node, uint64_t own, rs_buffer *out);
 static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out);
 
 static inline const uint8_t *raw_take(rs_cursor *c, uint64_t n) {
@@ -160,7 +160,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     }
     case RS_FMT_NODE_MAP: raw_map(c, node, out); break;
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: raw_row(c, node, out); break;
+    case RS_FMT_NODE_STRUCT: raw_row(c, node, bits, out); break;
     case RS_FMT_NODE_UNION: raw_alone(c, &node->children[bits], out); break;
     case RS_FMT_NODE_NDARRAY: raw_array(c, node, out); break;
     case RS_FMT_NODE_EXT:
@@ -195,7 +195,7 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
 }
 
 /* Reads a tuple or struct: the bodies of fixed children come first, but values are in the order of the children. */
-static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
+static inline void raw_row(rs_cursor *c, const rs_node *node, uint64_t own, rs_buffer *out) {
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     uint64_t all[RS_FMT_TREE_NODES], total = 0, at, n_rare = 0, rare_at = 0;
@@ -208,7 +208,9 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
         else total += node->children[i].bits;
     }
     at = (n_rare + 7) / 8;
-    const uint8_t *group = raw_take(c, (at + total + 7) / 8);
+    uint8_t own_bytes[8];
+    for (i = 0; i < 8; i++) own_bytes[i] = (uint8_t)(own >> 8 * i);
+    const uint8_t *group = (node->flags & 8) != 0 ? own_bytes : raw_take(c, (at + total + 7) / 8);
     fixed.in.ptr = c->in.ptr;
     for (i = 0; i < node->n_children; i++) {
         if (node->children[i].fixed) (void)raw_take(c, node->children[i].size_bytes);

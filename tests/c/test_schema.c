@@ -356,6 +356,30 @@ TEST(test_row_layout) {
     rs_tree_clear(&tree);
 }
 
+/* (bool, (2 bits, float, 3 bits), bool): with IN_BITS the inner row has no group of its own. */
+TEST(test_row_in_bits) {
+    make_node nodes[] = {{TUPLE, 0, 0, 3, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}, {TUPLE, 0, 8, 3, 4, 0, 0, 0},
+                         {BOOL, 0, 0, 0, 0, 0, 0, 0},  {INT, 2, 0, 0, 0, 0, 8, 0},  {FLOAT, 0, 0, 0, 0, 0, 0, 0},
+                         {INT, 3, 0, 0, 0, 0, 8, 0}};
+    static const char aux[8];
+    rs_tree tree;
+    REQUIRE_OK(compile_with(&tree, nodes, 7, aux, 8), &err);
+    const rs_node *n = tree.nodes;
+    CHECK_U64(n[0].group_bytes, 1);
+    CHECK_U64(n[0].size_bytes, 9);
+    CHECK_U64(n[2].bits, 5);
+    CHECK_U64(n[2].group_bytes, 0);
+    CHECK_U64(n[3].bit_off, 6);
+    CHECK_U64(n[6].bit_off, 2);
+    CHECK_U64(n[5].body_off, 0);
+    CHECK(rs_tree_features(&tree) == RS_FMT_FEATURE_IN_BITS);
+    rs_tree_clear(&tree);
+    nodes[4].param = 62;
+    CHECK_CODE(compile_with(&tree, nodes, 7, aux, 8), RS_E_FMT_TREE, &err);
+    nodes[4].param = 2, nodes[0].flags = 8;
+    CHECK_CODE(compile_with(&tree, nodes, 7, aux, 8), RS_E_FMT_TREE, &err);
+}
+
 /* Checks that compiling returns a status after any change of a byte. */
 static void check_any_byte_changed(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     rs_buffer bytes = {0};

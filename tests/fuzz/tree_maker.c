@@ -170,13 +170,16 @@ static void fill(maker *m, made_node *node) {
         add_children(m, node, 1, fixed | (node->where & IS_LEAF));
         break;
     case RS_FMT_NODE_TUPLE:
-        node->param = fuzz_take(m->in) & 1;
+        n = fuzz_take(m->in);
+        node->param = n & 1;
+        if ((n & 6) == 6 && node != m->nodes) node->flags = RS_FMT_FLAG_IN_BITS;
         add_children(m, node, fuzz_take(m->in) % (CHILDREN + 1), row);
         break;
     case RS_FMT_NODE_STRUCT:
         add_children(m, node, fuzz_take(m->in) % (CHILDREN + 1), row | IN_STRUCT);
-        n = fuzz_take(m->in) % 20;
-        for (uint32_t i = 0; i < node->n_children; i++) put_text(m, n + i);
+        n = fuzz_take(m->in);
+        if (n >= 160 && node != m->nodes) node->flags = RS_FMT_FLAG_IN_BITS;
+        for (uint32_t i = 0; i < node->n_children; i++) put_text(m, n % 20 + i);
         break;
     case RS_FMT_NODE_UNION: add_children(m, node, 1 + fuzz_take(m->in) % CHILDREN, below | (row & PLACED)); break;
     case RS_FMT_NODE_NDARRAY: fill_array(m, node); break;

@@ -13,6 +13,7 @@ from golden import (
     literals_ends,
     literals_ext,
     literals_front,
+    literals_in_bits,
     literals_map,
     literals_narrow,
     literals_packed,
@@ -37,6 +38,7 @@ RECORD_MODULES = (
     literals_map,
     literals_alphabet,
     literals_front,
+    literals_in_bits,
     literals_narrow,
 )
 STORES = {

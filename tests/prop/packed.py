@@ -230,6 +230,17 @@ def rare_structs(draws, names, children):
     return trees.structs_of(names, kids)
 
 
+def in_bits_of(case):
+    """The node, if it may be one, with its bits in the bit group of its parent."""
+    node, value = case
+    may = node.kind in (9, 10) and w.node_bits(w.in_bits(node)) <= 64 and not any(map(w.is_rare, node.children))
+    return (w.in_bits(node) if may else node), value
+
+
+def below_root(case):
+    return trees.tuples_of([case], 1) if w.is_in_bits(case[0]) else case
+
+
 def partial_structs(names, children):
     kids = [
         (node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
@@ -335,6 +346,7 @@ def nodes_of(children):
             names,
             st.lists(children, max_size=5),
         ),
+        trees.nodes_of(children).map(in_bits_of),
     )
 
 
@@ -348,7 +360,7 @@ ENDS = st.one_of(
     ),
     alphabet_nodes(rest=True),
 )
-WHOLE = st.recursive(leaves(), nodes_of, max_leaves=6)
+WHOLE = st.recursive(leaves(), nodes_of, max_leaves=6).map(below_root)
 TAIL = st.tuples(st.lists(leaves(), max_size=3), ENDS).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
 
 
@@ -376,7 +388,7 @@ def segments(draw):
         blocks,
         [*tables.trees, node],
         tables=tables.made or None,
-        features_required=127 - 2 + 32768 + 65536,
+        features_required=127 - 2 + 32768 + 65536 + (1 << 18),
         max_values=5000,  # low limits stop damaged counts soon
         max_bytes=1 << 18,
     )

@@ -97,6 +97,7 @@ def features_of_trees(data):
             if node.kind == trees.SYMBOLS and node.param:
                 bits |= reader.FEATURE_PAIRS
             bits |= reader.FEATURE_RARE if node.is_rare() else 0
+            bits |= reader.FEATURE_IN_BITS if node.is_in_bits() else 0
     return bits
 
 

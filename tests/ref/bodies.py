@@ -98,7 +98,7 @@ def read_composed(node, cur, depth, bits):
         cur.spend_shared(stored_size(flags, dtype, shape, node.offset))
         return value
     if node.kind in (TUPLE, STRUCT):
-        return read_tuple(node, cur, depth)
+        return read_tuple(node, cur, depth, bits)
     value = read_text_node(node, cur, bits)
     cur.spend(len(value))
     return value
@@ -130,9 +130,9 @@ def read_map(node, cur, depth):
     return add_keys(zip(*sides), n, start)
 
 
-def read_tuple(node, cur, depth):
+def read_tuple(node, cur, depth, own_bits):
     start = cur.pos
-    bits, bodies = in_order_of_bodies(node, cur)
+    bits, bodies = in_order_of_bodies(node, cur, own_bits)
     cur.budget.enter(sum(not kid.is_key() or own & 1 for kid, own in zip(node.children, bits)), depth, start)
     items = {i: read_body(kid, cur, depth + 1, own) for i, kid, own in bodies}
     items = [items[i] for i in range(len(items))]

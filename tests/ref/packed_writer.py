@@ -3,7 +3,7 @@ the width of a chunk of numbers (the narrowest) and the symbols of a text (the l
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .dtypes import varint
@@ -12,7 +12,7 @@ DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = ran
 ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
-FIXED, REST, RARE = 1, 2, 4
+FIXED, REST, RARE, IN_BITS = 1, 2, 4, 8
 MASK = (1 << 64) - 1
 
 
@@ -169,6 +169,15 @@ def optional(child, key=False, rare=False):
 
 def is_rare(node):
     return node.kind == OPTIONAL and node.flags & RARE
+
+
+def in_bits(row):
+    """The tuple or struct node, with its bits in the bit group of its parent."""
+    return replace(row, flags=IN_BITS)
+
+
+def is_in_bits(node):
+    return node.kind in (9, 10) and node.flags & IN_BITS
 
 
 def map_(key, value):

@@ -58,12 +58,13 @@ def read_str(node, cur):
     return read_text(cur, n, width)
 
 
-def in_order_of_bodies(node, cur):
-    """The bits of all children; and (number, child, bits) of each, for reading its body: first the children that are
-    fixed, then the others."""
+def in_order_of_bodies(node, cur, own=0):
+    """The bits of all children of a node with its own bits; and (number, child, bits) of each, for reading its body: first
+    the children that are fixed, then the others."""
     n_rare = sum(kid.is_rare() for kid in node.children)
     at, rare_at, bits = (n_rare + 7) // 8, 0, []
-    group = cur.take(ceil8(at + sum(kid.bits for kid in node.children) - n_rare))
+    width = ceil8(at + sum(kid.bits for kid in node.children) - n_rare)
+    group = own.to_bytes(width, "little") if node.is_in_bits() else cur.take(width)
     after = cur.within(cur.pos, cur.end)
     after.take(sum(kid.size or 0 for kid in node.children))
     rare = b"".join(after.take(1) if bit_field(group, k, 1) else bytes(1) for k in range(at))

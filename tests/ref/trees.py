@@ -15,7 +15,7 @@ TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 ALPHABET = 24
 RISING, RUNS, EXCEPTIONS = range(26, 29)
 MAP = 30
-FIXED, REST, RARE, RARE_BYTES = 1, 2, 4, 64
+FIXED, REST, RARE, IN_BITS, RARE_BYTES = 1, 2, 4, 8, 64
 TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX, ALPHABET}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30, 31}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
@@ -78,6 +78,9 @@ class Node:
 
     def is_rare(self):
         return self.kind == OPTIONAL and bool(self.flags & RARE)
+
+    def is_in_bits(self):
+        return self.kind in (TUPLE, STRUCT) and bool(self.flags & IN_BITS)
 
     def is_key(self):
         """Whether the node is the optional of a key that may be absent."""
@@ -170,7 +173,7 @@ def check_payloads(nodes):  # 19
 def check_positions(nodes):  # 18
     """Checks the nodes that are allowed only in some positions: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
-    if nodes[0].kind == SAME or nodes[0].is_key() or nodes[0].is_rare():
+    if nodes[0].kind == SAME or nodes[0].is_key() or nodes[0].is_rare() or nodes[0].is_in_bits():
         fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
     for node in nodes:
         if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS, ALPHABET) and id(node) not in tail:
@@ -218,8 +221,8 @@ def check_parts(node):
 LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     ANY: ((0, 0), {0}, {0}, 0), CONST: ((0, 0), {0}, {0}, None), INT: ((0, 0), set(range(65)), {0}, 8),
     FLOAT: ((0, 0), {0}, {0}, 0), BOOL: ((0, 0), {0}, {0}, 0), STR: ((0, 0), {0, 1, 2, 4}, {0, REST}, 0),
-    BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
-    STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((1, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
+    BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0, IN_BITS}, 0),
+    STRUCT: ((0, 4096), {0}, {0, IN_BITS}, None), UNION: ((1, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
     EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
     NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0, 1}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
@@ -359,7 +362,7 @@ def measure(node):
         if ceil8(rare + sum(kid.bits for kid in kids if not kid.is_rare())) + rare > RARE_BYTES:
             fail("TREE", node.offset, "a rare group that is too large")
     elif kind in (TUPLE, STRUCT, CONCAT) and None not in sizes:
-        node.size = ceil8(sum(k.bits for k in kids)) + sum(sizes)
+        node.size = ceil8(0 if node.is_in_bits() else sum(k.bits for k in kids)) + sum(sizes)
     elif kind == UNION:
         node.bits = (len(kids) - 1).bit_length()
         alone = {k.alone() for k in kids}
@@ -381,5 +384,9 @@ def measure(node):
         flags, _, dtype, shape = node.array
         size = stored_size(flags, dtype, shape, node.offset)
         node.size = size if size < ARRAY_INLINE else None
+    if node.is_in_bits():
+        node.bits = sum(kid.bits for kid in kids)
+        if node.bits > 64 or any(kid.is_rare() for kid in kids):
+            fail("TREE", node.offset, "bits that do not fit the parent")
     if node.size is not None and node.size >= 1 << 31:
         fail("TREE", node.offset, f"a fixed body of {node.size} bytes")

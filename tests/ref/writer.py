@@ -16,9 +16,8 @@ from .offset_writer import line_groups, offset_groups
 
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone
-    ABSENT, ALPHABET, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
-    Node, Nothing, Own, Pairs, Pick, Stored, alphabet, alphabet_body, alphabet_size, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, is_rare, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table,
-    symbols,
+    ABSENT, ALPHABET, CONCAT, DECIMAL, DICT_CODED, DIGITS, EXCEPTIONS, HEX, IN_BITS, MAP, NONE, NUMBERS, OPTIONAL, REST, RISING, RUNS, SAME, SYMBOLS, Joined, Narrow,
+    Node, Nothing, Own, Pairs, Pick, Stored, alphabet, alphabet_body, alphabet_size, code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, in_bits, is_in_bits, is_rare, map_, map_sides, numbers, numbers_body, optional, same, stored_of, symbol_table, symbols,
 )  # fmt: skip
 
 # isort: on
@@ -242,7 +241,8 @@ def node_bits(node):
         return 0 if node.param in (8, 16, 32, 64) else node.param
     if node.kind in (13, OPTIONAL, EXCEPTIONS):
         return (node.kind == OPTIONAL) + node_bits(node.children[0])
-    return {5: 1, 11: (len(node.children) - 1).bit_length(), DICT_CODED: node.param}.get(node.kind, 0)
+    row = sum(map(node_bits, node.children)) if is_in_bits(node) else 0
+    return {5: 1, 11: (len(node.children) - 1).bit_length(), DICT_CODED: node.param}.get(node.kind, row)
 
 
 def fixed_size(node):
@@ -262,7 +262,7 @@ def fixed_size(node):
     if node.kind == 8:
         return None if not node.flags or sizes[0] is None else (node.count * bits[0] + 7) // 8 + node.count * sizes[0]
     if node.kind in (9, 10, CONCAT):
-        return None if None in sizes else (sum(bits) + 7) // 8 + sum(sizes)
+        return None if None in sizes else (0 if is_in_bits(node) else (sum(bits) + 7) // 8) + sum(sizes)
     if node.kind == 11:
         alone = {None if size is None else (b + 7) // 8 + size for size, b in zip(sizes, bits)}
         return alone.pop() if len(alone) == 1 else None
@@ -316,7 +316,7 @@ def encode_parts(node, value, arrays):
     if kind == 8:
         return 0, (b"" if node.flags else varint(len(value))) + encode_items(node.children[0], value, arrays)
     if kind in (9, 10):
-        return 0, encode_tuple(node, value.values() if kind == 10 else value, arrays)
+        return encode_tuple(node, value.values() if kind == 10 else value, arrays)
     if kind == 11:
         return value.number, encode(node.children[value.number], value.value, arrays)
     if kind == 13:
@@ -343,7 +343,7 @@ def encode_later(node, value, arrays):
     if kind in (HEX, ALPHABET):
         return 0, hex_body(value) if kind == HEX else alphabet_body(node, value)
     if kind == CONCAT:
-        return 0, encode_tuple(node, value.values, arrays)
+        return encode_tuple(node, value.values, arrays)
     if kind == OPTIONAL:
         if value is (NONE if node.param else ABSENT):
             return 0, b""
@@ -363,12 +363,12 @@ def encode_items(child, items, arrays):
 
 
 def encode_tuple(node, values, arrays):
-    parts = [encode_parts(kid, item, arrays) for kid, item in zip(node.children, values, strict=True)]
-    both = list(zip(node.children, parts))
+    both = [(kid, encode_parts(kid, item, arrays)) for kid, item in zip(node.children, values, strict=True)]
     rare = pack_bits([(bits, 1) for kid, (bits, _) in both if is_rare(kid)])
     group = [(byte != 0, 1) for byte in rare] + [(bits, node_bits(kid)) for kid, (bits, _) in both if not is_rare(kid)]
     fixed, others = (b"".join(x for k, (_, x) in both if (fixed_size(k) is None) == last) for last in (False, True))
-    return pack_bits(group) + fixed + rare.replace(b"\0", b"") + others
+    group, bodies = pack_bits(group), fixed + rare.replace(b"\0", b"") + others
+    return (int.from_bytes(group, "little"), bodies) if is_in_bits(node) else (0, group + bodies)
 
 
 # ---- segments --------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
     kind = open_place(program, &cursor, &place, &described, keep)
     try:
         if kind == STRUCT and place.body == NULL:
-            return children_of_struct(cursor, place.node)
+            return children_of_struct(cursor, place.node, place.bits)
         if kind == DICT:
             return children_of_dict(program, cursor)
         if kind == MAP:
@@ -89,7 +89,7 @@ cdef Children children_of(Program program, rs_cursor cursor, rs_place place):
     return None
 
 
-cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
+cdef Children children_of_struct(rs_cursor cursor, const rs_node *node, uint64_t bits):
     cdef rs_error err
     cdef rs_place child
     cdef const uint8_t *base = cursor.in_.ptr
@@ -99,7 +99,7 @@ cdef Children children_of_struct(rs_cursor cursor, const rs_node *node):
     cdef uint32_t i
     keys = struct_keys(node)
     cdef Children out = new_children(node.n_children)
-    check(rs_decode_row(&cursor, node, &head, &group, &room, &err), &err)
+    check(rs_decode_row(&cursor, node, bits, &head, &group, &room, &err), &err)
     for i in range(node.n_children):
         child.node = &node.children[i]
         child.bits = rs_decode_bits_unchecked(&group, child.node.bit_off, child.node.bits)

@@ -146,7 +146,7 @@ cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
     keys = struct_keys(node)
     if not node.partial:
         return keys
-    check(rs_decode_row(cursor, node, &head, &group, &room, &err), &err)
+    check(rs_decode_row(cursor, node, place.bits, &head, &group, &room, &err), &err)
     present = []
     for i in range(node.n_children):
         child = &node.children[i]
