@@ -86,6 +86,7 @@ typedef struct rs_position {
     struct rs_key_set_slot *slots;
     uint32_t n_slots, used_slots;
     bool payload;      /* the payload of an ext value, which is never a value of a table by itself */
+    bool in_row;       /* its values are children of structs or tuples */
     bool closed;       /* a dict was put under `any`, so structs take no more new key sets */
     uint8_t maps;      /* rs_maps */
     uint8_t row_count; /* lists of this length are filed as rows: tuples of param 0; 0: none are */

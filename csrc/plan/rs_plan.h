@@ -76,9 +76,13 @@ bool rs_plan_may_be_fixed(const rs_plan *d);
 /* Returns the bits of a node in the bit group of its parent; for a dict-coded node without a final width, the bits that
  * its entries need. */
 unsigned rs_plan_group_bits(const rs_plan *d);
+/* Returns the bits of a row's bit group: of its children, and for each byte of its rare group. */
+unsigned rs_plan_children_bits(const rs_plan *row);
 /* Puts rare optional values under a union of one child, so that a record without one spends only one bit on it. Call it
  * when the widths of all nodes are final. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_move_rare(rs_stats *stats, rs_plan *root, rs_error *err);
+/* Moves the bits of rows within rows to the bit group of the outer row where that saves bytes. Call it last. */
+void rs_plan_join_bits(rs_plan *d);
 
 /* These functions plan a packed node for one alternative: lists of numbers, floats, or ints. They may read every
  * number. Sets *out to NULL when no node takes fewer bits than *bits. Else *out is a node that fits some or all values,

@@ -32,8 +32,19 @@ unsigned rs_plan_group_bits(const rs_plan *d) {
     case RS_FMT_NODE_OPTIONAL: return 1 + rs_plan_group_bits(d->children[0]);
     case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_EXCEPTIONS: return rs_plan_group_bits(d->children[0]);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return (d->flags & RS_FMT_FLAG_IN_BITS) != 0 ? rs_plan_children_bits(d) : 0;
     default: return 0;
     }
+}
+
+unsigned rs_plan_children_bits(const rs_plan *row) {
+    unsigned bits = 0, rare = 0;
+    for (uint32_t i = 0; i < row->n_children; i++) {
+        if ((row->children[i]->flags & RS_FMT_FLAG_RARE) != 0) rare++;
+        else bits += rs_plan_group_bits(row->children[i]);
+    }
+    return bits + (rare + 7) / 8;
 }
 
 /* Returns whether a node is fixed and its bodies have no bytes. */

@@ -97,8 +97,8 @@ static bool take_numbers(rs_slice in, uint32_t count, unsigned scale, int64_t *n
 }
 
 /* Returns whether rows of numbers take fewer bytes than packed lists. A place takes the bits of its range or, because
- * its node may be rising, of its largest step. */
-static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) {
+ * its node may be rising, of its largest step. Rows within rows share bytes with other values. */
+static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count, bool in_row) {
     rs_packed_ints_sizes trials[STRIDES];
     uint64_t row = 0, best = UINT64_MAX;
     int64_t least = INT64_MAX, most = INT64_MIN;
@@ -118,7 +118,7 @@ static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) 
         least = min < least ? min : least;
         most = max > most ? max : most;
     }
-    row = (row + 7) / 8 * n;
+    row = in_row ? (row * n + 7) / 8 : (row + 7) / 8 * n;
     for (unsigned s = 0; s < STRIDES; s++) {
         memset(&trials[s], 0, sizeof trials[s]);
         trials[s].stride = s;
@@ -130,7 +130,7 @@ static bool numbers_promise(const int64_t *numbers, uint32_t n, uint32_t count) 
     return row + row / 16 + (uint64_t)count * NODE_BYTES / (n < RS_ROWS_SAMPLE ? 1 : 4) < best;
 }
 
-bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, uint32_t count) {
+bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, uint32_t count, bool in_row) {
     uint8_t kinds[RS_ROWS_PLACES], first = NO_KIND;
     unsigned scale;
     bool promise = true;
@@ -146,7 +146,7 @@ bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, u
     for (uint32_t i = 0; i < n && promise; i++) {
         promise = take_numbers(elements_at(stats, order[i]), count, scale, numbers + (size_t)i * count);
     }
-    promise = promise && numbers_promise(numbers, n, count);
+    promise = promise && numbers_promise(numbers, n, count, in_row);
     free(numbers);
     return promise;
 }

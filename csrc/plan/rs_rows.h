@@ -16,4 +16,4 @@ uint32_t rs_rows_list(const rs_position *at, uint32_t *order);
 
 /* Returns whether n lists of `count` elements each, at the offsets `order`, seem to take fewer bytes as rows: the
  * places have values of different types, or numbers of different sizes. Also false if memory runs out. */
-bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, uint32_t count);
+bool rs_rows_promise(const rs_stats *stats, const uint32_t *order, uint32_t n, uint32_t count, bool in_row);

@@ -220,6 +220,7 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
     for (uint32_t i = 0; i < a->n_children; i++) { /* for a struct, rs_stats_begin_struct replaces these ids */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
+        a->children[i].in_row = a->kind == RS_FMT_NODE_STRUCT || a->kind == RS_FMT_NODE_TUPLE;
     }
 }
 
@@ -624,7 +625,7 @@ static rs_status try_rows(rs_stats *self, rs_position *at, rs_error *err) {
     rs_slice in = rs_stats_from(self, order[0]);
     in.ptr++;
     count = (uint32_t)rs_scan_varint_unchecked(&in);
-    return rs_rows_promise(self, order, n, count) ? file_rows(self, at, order, n, count, err) : RS_OK;
+    return rs_rows_promise(self, order, n, count, at->in_row) ? file_rows(self, at, order, n, count, err) : RS_OK;
 }
 
 static rs_status end_position(rs_stats *self, rs_position *at, rs_error *err) {

@@ -137,6 +137,7 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
         if (next < n && children[next] == k && !(old < a->n_children && rs_slice_equal(a->keys[old], keys[next]))) {
             names[k] = keys[next];
             positions[k].position_id = position_id_of_key(a, &keys[next]);
+            positions[k].in_row = true;
             continue;
         }
         names[k] = a->keys[old];

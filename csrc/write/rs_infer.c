@@ -318,6 +318,7 @@ rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned
     free(self.texts);
     RS_TRY(status);
     RS_TRY(rs_plan_move_rare(stats, root, err));
+    rs_plan_join_bits(root);
     return emit_tree(root, links, out, err);
 }
 

@@ -64,7 +64,8 @@ static void make_small(void) {
     REQUIRE(small.data != NULL);
     built_read(&small, &layout);
     CHECK_U64(layout.n_blocks, 5);
-    CHECK_U64(layout.header.features_required, (127 - 2) | RS_FMT_FEATURE_ENDS); /* the first seven except MAPPING */
+    CHECK_U64(layout.header.features_required,
+              (127 - 2) | RS_FMT_FEATURE_ENDS | RS_FMT_FEATURE_IN_BITS); /* the first seven except MAPPING */
     CHECK(layout.n_tables >= 2);
     CHECK(layout.blocks[0].index_width == RS_FMT_INDEX_LINES && layout.blocks[1].index_width == 0 &&
           layout.blocks[2].arrays_size_bytes == 2048);
