@@ -526,6 +526,17 @@ static rs_status put_placed_rows(rs_arrow_walk *self, const rs_arrow_op *op, con
     return RS_OK;
 }
 
+/* Returns whether the elements of a list or tuple of one length are numbers as the field has them. */
+static bool has_plain_elements(const rs_arrow_field *field, const rs_node *node) {
+    if (node->kind != RS_FMT_NODE_LIST && node->kind != RS_FMT_NODE_TUPLE) return false;
+    if (field->layout != RS_ARROW_LAYOUT_LIST) return false;
+    for (uint32_t i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        if (child->kind == RS_FMT_NODE_BOOL || !is_plain(field->element, child)) return false;
+    }
+    return true;
+}
+
 /* Takes rows of numbers, bools or lists of numbers at once. Sets *taken to false if that is not possible. */
 static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, const rs_column_rows *rows, bool *taken,
                                 rs_error *err) {
@@ -536,13 +547,13 @@ static rs_status put_plain_rows(const rs_arrow_op *op, const rs_cursor *cursor, 
         if (field->numbers.inexact) return rs_arrow_inexact(field, err);
         return *taken ? rs_arrow_grown(field, rows->n, err) : RS_OK;
     }
-    if (op->node->kind != RS_FMT_NODE_LIST || field->layout != RS_ARROW_LAYOUT_LIST) return RS_OK;
-    if (op->node->children->kind == RS_FMT_NODE_BOOL || !is_plain(field->element, op->node->children)) return RS_OK;
+    if (!has_plain_elements(field, op->node)) return RS_OK;
     RS_TRY(rs_column_take_lists(&field->element->numbers, cursor, op->node, rows, taken, err));
     if (field->element->numbers.inexact) return rs_arrow_inexact(field->element, err);
     if (!*taken) return RS_OK;
-    RS_TRY(rs_arrow_grown(field->element, rows->n * op->node->count, err));
-    return rs_arrow_end_even_lists(field, rows->n, op->node->count, err);
+    const uint64_t count = rs_column_list_count(op->node);
+    RS_TRY(rs_arrow_grown(field->element, rows->n * count, err));
+    return rs_arrow_end_even_lists(field, rows->n, count, err);
 }
 
 rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,

@@ -241,8 +241,41 @@ static void load_float_lists(const rs_column_rows *rows, uint64_t count, uint8_t
     }
 }
 
+/* Returns the type of the elements of a tuple of few, if all are ints or all are floats; else 0. */
+static unsigned type_of_elements(const rs_node *tuple) {
+    unsigned type = 0;
+    for (uint32_t i = 0; i < tuple->n_children && tuple->n_children <= RS_COLUMN_SHORT; i++) {
+        const rs_node *child = &tuple->children[i];
+        if (!rs_node_is_number(child) || child->kind == RS_FMT_NODE_BOOL) return 0;
+        if (i > 0 && rs_column_type_of(child) != type) return 0;
+        type = rs_column_type_of(child);
+    }
+    return type;
+}
+
+static rs_status take_tuples(rs_column *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+                             bool *taken, rs_error *err) {
+    const unsigned type = type_of_elements(node);
+    const uint64_t count = node->n_children;
+    rs_cursor own = *cursor;
+    uint64_t n_numbers;
+    *taken = type != 0;
+    if (!*taken) return RS_OK;
+    RS_TRY(rs_decode_enter(&own, count, err));
+    if (rs_mul_overflows(count, rows->n, &n_numbers)) n_numbers = UINT64_MAX;
+    RS_TRY(rs_column_reserve(self, n_numbers, err));
+    uint8_t *to = begin_numbers(self, type);
+    for (uint64_t i = 0; i < count; i++) {
+        const rs_column_rows elements = rs_column_child_rows(node, rows, i);
+        (void)rs_column_load_rows_apart(&node->children[i], &elements, to + 8 * i, (size_t)count * 8);
+    }
+    end_numbers(self, type, n_numbers);
+    return RS_OK;
+}
+
 rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                const rs_column_rows *rows, bool *taken, rs_error *err) {
+    if (node->kind == RS_FMT_NODE_TUPLE) return take_tuples(self, cursor, node, rows, taken, err);
     const rs_node *child = node->children;
     const uint64_t count = node->count;
     rs_cursor own = *cursor;

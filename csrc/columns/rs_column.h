@@ -155,6 +155,15 @@ static inline rs_column_rows rs_column_element_rows(const rs_node *list, const r
     return out;
 }
 
+/* Returns the rows of child i of a tuple with a fixed body. */
+static inline rs_column_rows rs_column_child_rows(const rs_node *tuple, const rs_column_rows *rows, uint64_t i) {
+    const rs_node *child = &tuple->children[i];
+    rs_column_rows out = *rows;
+    out.bit_off = (tuple->bits != 0 ? rows->bit_off : rows->body_off * 8) + child->bit_off;
+    out.body_off = rows->body_off + child->body_off;
+    return out;
+}
+
 /* Writes the number of each row at `to`, for an int, bool, decimal or float node. Returns true for f64, false for i64.
  * The caller has checked that bits and body are within `least`, and that there is room. */
 bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
@@ -166,6 +175,12 @@ bool rs_column_load_rows_apart(const rs_node *node, const rs_column_rows *rows, 
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);
 
-/* As rs_column_take_rows, for a fixed list of node->count numbers. Also RS_E_FMT_LIMIT. */
+/* Returns the number of elements of a list with FIXED or of a tuple. */
+static inline uint64_t rs_column_list_count(const rs_node *node) {
+    return node->kind == RS_FMT_NODE_TUPLE ? node->n_children : node->count;
+}
+
+/* As rs_column_take_rows, for a fixed list, or a fixed tuple of few elements, of ints or of floats. Also
+ * RS_E_FMT_LIMIT. */
 RS_NODISCARD rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                             const rs_column_rows *rows, bool *taken, rs_error *err);

@@ -47,15 +47,6 @@ static void take_column(rs_gather_field *self, const rs_node *node, const rs_col
 
 /* ---- Rows of numbers ---- */
 
-/* Returns the rows of child i of a tuple with a fixed body. */
-static rs_column_rows child_rows(const rs_node *tuple, const rs_column_rows *rows, uint64_t i) {
-    const rs_node *child = &tuple->children[i];
-    rs_column_rows out = *rows;
-    out.bit_off = (tuple->bits != 0 ? rows->bit_off : rows->body_off * 8) + child->bit_off;
-    out.body_off = rows->body_off + child->body_off;
-    return out;
-}
-
 /* Takes short lists or tuples, element by element. */
 static void take_columns(rs_gather_field *self, const rs_node *node, const rs_column_rows *rows, rs_gather_stop *stop) {
     const unsigned size = rs_dtype_bytes(self->spec->dtype);
@@ -64,7 +55,8 @@ static void take_columns(rs_gather_field *self, const rs_node *node, const rs_co
     uint64_t n_taken = rows->n;
     for (uint64_t i = 0; i < n; i++) {
         const bool list = node->kind == RS_FMT_NODE_LIST;
-        const rs_column_rows column = list ? rs_column_element_rows(node, rows, i) : child_rows(node, rows, i);
+        const rs_column_rows column =
+            list ? rs_column_element_rows(node, rows, i) : rs_column_child_rows(node, rows, i);
         const uint64_t put =
             put_column(self, list ? node->children : &node->children[i], &column, to + i * size, (size_t)n * size);
         if (put >= n_taken) continue;
@@ -156,7 +148,7 @@ static rs_status append_rows(rs_gather_field *self, const rs_cursor *cursor, con
         RS_TRY(rs_column_take_rows(&self->column, cursor, node, rows, &taken, err));
     } else {
         RS_TRY(rs_column_take_lists(&self->column, cursor, node, rows, &taken, err));
-        if (taken) RS_TRY(rs_gather_put_even_ends(self, rows->n, node->count, err));
+        if (taken) RS_TRY(rs_gather_put_even_ends(self, rows->n, rs_column_list_count(node), err));
     }
     if (taken) rs_gather_count(self, rows->n);
     return RS_OK;

@@ -136,6 +136,18 @@ TEST(test_lists) {
     CHECK(float_at(&column, 0) == 10.0);
     list.count = 6;
     CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_FMT_LIMIT, &err);
+    rs_node places[2] = {int3, int3}, row = node_of(TUPLE, 6, 0, 0); /* its bits are at bit 3 of byte 1 */
+    places[1].bit_off = 3, row.children = places, row.n_children = 2, rows.bit_off = 11;
+    rs_column_empty(&column);
+    CHECK_OK(rs_column_take_lists(&column, &c, &row, &rows, &taken, &err), &err);
+    CHECK(taken);
+    CHECK_U64(column.values.size_bytes, 8 * 2 * ROWS);
+    CHECK_U64(rs_load_u64(column.values.data), 11);
+    CHECK_U64(rs_load_u64(column.values.data + 8), 12);
+    CHECK_U64(rs_load_u64(column.values.data + 8 * 3), 10 + (0x188 >> 6) % 8);
+    places[1] = real;
+    CHECK_OK(rs_column_take_lists(&column, &c, &row, &rows, &taken, &err), &err);
+    CHECK(!taken);
     c = cursor(UINT64_MAX), list.count = UINT32_MAX, rows.n = UINT64_MAX / 2, list.children = &int3;
     CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_MEM, &err);
     list.children = &text;
