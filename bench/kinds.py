@@ -242,9 +242,14 @@ def clip(draw, i):
     }
 
 
+def event(draw, i):
+    """A record of which each key may be missing."""
+    return {f"field {k:02}": draw.randrange(1000) for k in range(30) if draw.random() < 0.9}
+
+
 KINDS = (
     manifest, maths, log_line, instruction, caption, chat, choices, transcript, pair, tokens_of_code, tracker,
-    mixed_row, rating, action, sparse, relation, ragged, ids, clip,
+    mixed_row, rating, action, sparse, event, relation, ragged, ids, clip,
 )  # fmt: skip
 
 

@@ -18,13 +18,6 @@ typedef enum rs_elements {
     RS_ELEMENTS_NONE = 3
 } rs_elements;
 
-/* A key set of the dicts under one struct node. */
-typedef struct rs_key_set {
-    uint64_t hash;
-    uint32_t n;         /* number of keys */
-    uint32_t *children; /* for each key, the number of the struct's child */
-} rs_key_set;
-
 /* Changes the position id of strings with units of 4 bytes. Without it, the id finds the symbol tables of strings with
  * units of 2 bytes, which they may use. */
 #define RS_POSITION_PAIRS UINT64_C(0x7061697273)
@@ -38,7 +31,6 @@ typedef struct rs_alternative {
     uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, 3 for 4 with surrogates */
     bool constant;    /* every value so far has the bytes of `first` */
     bool same_shape;  /* ndarray: all values so far have the same shape */
-    bool plain_keys;  /* struct: keys with different bytes are different in Python; else no other key set joins it */
     uint32_t n_children;
     uint64_t n;                    /* number of values so far */
     uint64_t raw_bytes;            /* bytes of all values as any values */
@@ -50,10 +42,13 @@ typedef struct rs_alternative {
     int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
-    rs_slice *keys;                /* struct: the key of each child */
+    rs_slice *keys;                /* struct: the key of each child; each dict has some of them, in this order */
     struct rs_position *children;
-    rs_key_set *key_sets; /* struct */
-    uint32_t n_key_sets, key_sets_capacity, last_key_set;
+    struct rs_key_order *order; /* struct: the order of the keys in the dicts; NULL if no other key set joins it */
+    uint32_t keys_capacity;
+    uint64_t *key_sets; /* struct: the hashes of the key sets of its dicts */
+    uint64_t last_key_set;
+    uint32_t n_key_sets, key_sets_capacity;
     uint32_t *offsets; /* int, float, str, some lists: the offset of each value from the base of the run */
     uint32_t n_offsets, offsets_capacity; /* n_offsets is below n if the offsets reached their limit */
     rs_value_set *distinct;               /* the distinct values; NULL when they are not kept */
@@ -136,7 +131,7 @@ static inline rs_slice rs_stats_from(const rs_stats *self, uint32_t where) {
     return rs_slice_of(self->values.base + where, last->off + last->size_bytes - where);
 }
 
-enum { RS_STATS_KEY_SETS = 2048 /* the most key sets of all structs of a run */ };
+enum { RS_STATS_KEY_SETS = 65536 /* the most key sets of all structs of a run */ };
 
 /* The properties of a value that decide to which alternative it belongs. */
 typedef struct rs_stats_head {

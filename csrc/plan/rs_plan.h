@@ -76,6 +76,8 @@ bool rs_plan_may_be_fixed(const rs_plan *d);
 /* Returns the bits of a node in the bit group of its parent; for a dict-coded node without a final width, the bits that
  * its entries need. */
 unsigned rs_plan_group_bits(const rs_plan *d);
+/* Returns the bits that an optional in a bit group takes on top of its own bit and of those of its values. */
+uint64_t rs_plan_unused_bits(const rs_plan *optional);
 /* Returns the bits of a row's bit group: of its children, and for each byte of its rare group. */
 unsigned rs_plan_children_bits(const rs_plan *row);
 /* Puts rare optional values under a union of one child, so that a record without one spends only one bit on it. Call it

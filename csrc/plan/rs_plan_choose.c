@@ -416,7 +416,7 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *o
             optional->n = a->n;
             out->plan->children[i] = optional;
             out->plan->link = (void *)a; /* rs_infer replaces it by the hashes of its key sets */
-            out->bits += a->n;
+            out->bits += a->n + rs_plan_unused_bits(optional);
             group++;
         }
     }

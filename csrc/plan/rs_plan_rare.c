@@ -103,15 +103,26 @@ static uint32_t last_text(const rs_plan *row) {
     return i > 0 && is_text(row->children[i - 1]) ? i : 0;
 }
 
+/* Returns the bits of the values of an optional when they have bodies. */
+static uint64_t bits_of_bodies(const rs_plan *optional) {
+    const rs_plan *child = optional->children[0];
+    return NODE_BITS + child->n * ((rs_plan_group_bits(child) + 7) / 8 * 8);
+}
+
+uint64_t rs_plan_unused_bits(const rs_plan *optional) {
+    const rs_plan *child = optional->children[0];
+    const uint64_t width = rs_plan_group_bits(child), now = optional->n * width, then = bits_of_bodies(optional);
+    return (now > then + child->n * BODY_BITS ? then : now) - child->n * width;
+}
+
 /* Returns the bits that the values of child i of a row save when they get bodies; 0 when that is not worth a node.
  * `text` comes from last_text. */
 static uint64_t saved_by(const rs_plan *row, uint32_t i, uint32_t text) {
     const rs_plan *optional = row->children[i];
-    uint64_t width, now, then;
     if (optional->kind != RS_FMT_NODE_OPTIONAL) return 0;
     const rs_plan *child = optional->children[0];
-    width = rs_plan_group_bits(child), now = optional->n * width, then = child->n * ((width + 7) / 8 * 8);
-    then += NODE_BITS + child->n * BODY_BITS;
+    const uint64_t now = optional->n * rs_plan_group_bits(child);
+    uint64_t then = bits_of_bodies(optional) + child->n * BODY_BITS;
     if (text != 0 && i >= text) then += optional->n * 8; /* the text before it then needs a length */
     return now > then ? now - then : 0;
 }

@@ -10,6 +10,8 @@ enum {
     MAX_TUPLE = 64,                  /* longer tuples are stored like lists */
     MAX_DISTINCT = 65536,            /* the most distinct values of an alternative */
     MAX_DICTS = 16384,               /* offsets of dicts that a position keeps */
+    MANY_KEY_SETS = 64,              /* of a position whose keys may be data */
+    MANY_STRUCTS = 16,               /* the same */
     KEPT_BYTES = 24 * 1024 * 1024,   /* of all sets and offsets of the stats */
     OFFSETS_BYTES = 16 * 1024 * 1024 /* sets and offsets after which no more offsets are kept */
 };
@@ -375,23 +377,24 @@ static rs_status hash_collision(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
+static bool begins_with_key(rs_slice in, rs_slice key) {
+    const size_t size = rs_slice_left(&key);
+    return size <= rs_slice_left(&in) && rs_equal_few(in.ptr, key.ptr, size);
+}
+
 /* The next two functions take the elements of a container off `in`, and add their hashes to *hash (may be NULL). */
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
                                 rs_error *err) {
-    const rs_key_set *key_set = &a->key_sets[a->last_key_set];
-    uint32_t n = key_set->n;
-    const uint32_t *children = key_set->children;
     uint64_t part = 0;
+    uint32_t child = 0;
     self->scan->next++;
-    /* Two key sets may share a hash. This code cannot distinguish them, although the data are valid. */
-    if (h->n_children != n) return hash_collision(err);
-    for (uint32_t i = 0; i < n; i++) {
-        const rs_slice *key = &a->keys[children[i]];
-        size_t size = (size_t)(key->end - key->ptr);
-        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return hash_collision(err);
-        in->ptr += size;
-        RS_TRY(observe(self, &a->children[children[i]], in, hash == NULL ? NULL : &part, err));
+    for (uint32_t i = 0; i < h->n_children; i++, child++) {
+        while (child < a->n_children && !begins_with_key(*in, a->keys[child])) child++;
+        /* Two key sets may share a hash. This code cannot distinguish them, although the data are valid. */
+        if (child == a->n_children) return hash_collision(err);
+        in->ptr += rs_slice_left(&a->keys[child]);
+        RS_TRY(observe(self, &a->children[child], in, hash == NULL ? NULL : &part, err));
         if (hash != NULL) *hash = rs_value_set_hash_with(*hash, part);
     }
     return RS_OK;
@@ -560,8 +563,15 @@ static rs_status add_dict_offset(rs_stats *self, rs_position *at, const uint8_t 
     return RS_OK;
 }
 
-/* Finds the alternative of a dict, and files the dict also under the position's map, if any. `value` begins at its tag.
- * A map begins when no struct takes a dict: with so many key sets, the keys may be data. */
+/* Returns whether the keys of a dict may be data: no struct takes it, or the position has many key sets, and either
+ * many structs or one with more than twice as many keys as the dict. */
+static bool may_be_map(const rs_position *at, const rs_alternative *a, const rs_stats_head *h) {
+    if (a->kind == RS_FMT_NODE_ANY) return true;
+    return at->used_slots >= MANY_KEY_SETS && (at->n >= MANY_STRUCTS || a->n_children / 2 > h->n_children);
+}
+
+/* Finds the alternative of a dict, and files the dict also under the position's map, if any. `value` begins at its
+ * tag. */
 static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
     size_t next = self->scan->next;
@@ -571,7 +581,7 @@ static rs_status find_for_dict(rs_stats *self, rs_position *at, rs_slice value, 
         h->n_children = 2;
     }
     RS_TRY(find_alternative(self, at, h, out, err));
-    if (at->maps == RS_MAPS_MAY && (*out)->kind == RS_FMT_NODE_ANY) RS_TRY(begin_map(self, at, err));
+    if (at->maps == RS_MAPS_MAY && may_be_map(at, *out, h)) RS_TRY(begin_map(self, at, err));
     if (at->maps == RS_MAPS_MAY) return add_dict_offset(self, at, value.ptr, err);
     if (at->maps != RS_MAPS_BOTH) return RS_OK;
     RS_TRY(file_in_map(self, at, value, err));

@@ -13,7 +13,6 @@ enum {
 typedef struct rs_key_set_slot {
     uint64_t hash;
     uint32_t alternative; /* plus 1; 0 when the slot is empty */
-    uint32_t number;      /* in rs_alternative.key_sets */
 } slot;
 
 static slot *slot_of(slot *slots, uint32_t n_slots, uint64_t hash) {
@@ -22,8 +21,7 @@ static slot *slot_of(slot *slots, uint32_t n_slots, uint64_t hash) {
     return &slots[at];
 }
 
-static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, uint32_t alternative, uint32_t number,
-                               rs_error *err) {
+static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, uint32_t alternative, rs_error *err) {
     if (at->used_slots * 2 >= at->n_slots) {
         uint32_t n = at->n_slots == 0 ? 4 : at->n_slots * 2;
         slot *slots = (slot *)rs_arena_take(&self->arena, n * sizeof *slots);
@@ -37,7 +35,6 @@ static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, u
     slot *found = slot_of(at->slots, at->n_slots, hash);
     found->hash = hash;
     found->alternative = alternative + 1;
-    found->number = number;
     at->used_slots++;
     return RS_OK;
 }
@@ -45,16 +42,16 @@ static rs_status index_key_set(rs_stats *self, rs_position *at, uint64_t hash, u
 rs_alternative *rs_stats_find_struct(rs_position *at, uint64_t hash) {
     if (at->n_slots == 0) return NULL;
     rs_alternative *a = &at->alternatives[at->last];
-    if (a->n_key_sets > 0 && a->key_sets[a->last_key_set].hash == hash) return a;
+    if (a->n_key_sets > 0 && a->last_key_set == hash) return a;
     const slot *found = slot_of(at->slots, at->n_slots, hash);
     if (found->alternative == 0) return NULL;
     at->last = found->alternative - 1;
     a = &at->alternatives[at->last];
-    a->last_key_set = found->number;
+    a->last_key_set = hash;
     return a;
 }
 
-/* ---- Joining structs ---- */
+/* ---- Keys ---- */
 
 /* Lists the n keys of a dict. */
 static void read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
@@ -76,136 +73,181 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
     return true;
 }
 
-/* Merges n keys of a dict with the keys of `a`, so that both keep their order. children[i] becomes the index of key i
- * in the merged order, *common the number of keys in both, *merged the number of all keys. Returns false when the
- * orders disagree. */
-static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
-                        uint32_t *merged) {
-    uint32_t at = 0, k, fresh = 0;
-    *common = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        for (k = at; k < a->n_children && !rs_slice_equal(a->keys[k], keys[i]); k++) continue;
-        if (k < a->n_children) {
-            children[i] = k + fresh;
-            at = k + 1;
-            ++*common;
-            continue;
-        }
-        for (k = 0; k < at; k++) {
-            if (rs_slice_equal(a->keys[k], keys[i])) return false;
-        }
-        children[i] = at + fresh;
-        fresh++;
+/* ---- The order of the keys of a struct ---- */
+
+/* The keys that directly precede a key in some dict. Keys are numbered in the order of their arrival. */
+typedef struct rs_key_order {
+    uint32_t number;
+    uint64_t before[MAX_MERGED / 64];
+} key_order;
+
+static bool has_bit(const uint64_t *bits, uint32_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
+static void flip_bit(uint64_t *bits, uint32_t i) { bits[i / 64] ^= UINT64_C(1) << i % 64; }
+
+static bool all_placed(const key_order *key, const uint64_t *placed) {
+    for (uint32_t i = 0; i < MAX_MERGED / 64; i++) {
+        if ((key->before[i] & ~placed[i]) != 0) return false;
     }
-    *merged = a->n_children + fresh;
     return true;
 }
 
-static rs_status add_key_set(rs_stats *self, rs_position *at, rs_alternative *a, uint64_t hash, uint32_t n,
-                             uint32_t *children, rs_error *err) {
+/* Sorts n keys so that each stands after the keys before it, and keeps their order otherwise: from[i] becomes the index
+ * of the key at i (Kahn's algorithm). Returns false if no order suits all dicts. */
+static bool sort_keys(rs_stats *self, const key_order *order, uint32_t n, uint32_t *from) {
+    uint64_t placed[MAX_MERGED / 64] = {0};
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = first;
+        while (k < n && (has_bit(placed, order[k].number) || !all_placed(&order[k], placed))) k++;
+        self->n_compared += k - first + 1;
+        if (k == n) return false;
+        from[i] = k;
+        flip_bit(placed, order[k].number);
+        while (first < n && has_bit(placed, order[first].number)) first++;
+    }
+    return true;
+}
+
+/* Notes that the keys `children` follow each other, and finds an order for n keys. Returns false, with nothing noted,
+ * if there is none. */
+static bool add_order(rs_stats *self, key_order *order, uint32_t n, const uint32_t *children, uint32_t n_keys,
+                      bool in_order, uint32_t *from) {
+    uint64_t added[MAX_MERGED / 64] = {0};
+    for (uint32_t i = 1; i < n_keys; i++) {
+        if (has_bit(order[children[i]].before, order[children[i - 1]].number)) continue;
+        flip_bit(order[children[i]].before, order[children[i - 1]].number);
+        flip_bit(added, i);
+    }
+    if (in_order || sort_keys(self, order, n, from)) return true;
+    for (uint32_t i = 1; i < n_keys; i++) {
+        if (has_bit(added, i)) flip_bit(order[children[i]].before, order[children[i - 1]].number);
+    }
+    return false;
+}
+
+/* Appends keys to `a` without counting them, as children of the numbers a->n_children and following. */
+static rs_status append_keys(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
+                             const uint32_t *children, rs_error *err) {
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t k = children[i], capacity = k * 2;
+        if (k < a->n_children) continue;
+        if (k >= a->keys_capacity) {
+            a->keys = (rs_slice *)rs_arena_grow(&self->arena, a->keys, k, capacity, sizeof *a->keys);
+            a->children = (rs_position *)rs_arena_grow(&self->arena, a->children, k, capacity, sizeof *a->children);
+            a->order = (key_order *)rs_arena_grow(&self->arena, a->order, k, capacity, sizeof *a->order);
+            if (a->keys == NULL || a->children == NULL || a->order == NULL) return rs_no_memory(err);
+            a->keys_capacity = capacity;
+        }
+        a->keys[k] = keys[i];
+        memset(&a->order[k], 0, sizeof *a->order);
+        a->order[k].number = k;
+        a->children[k].position_id = rs_schema_hash_key(a->position_id, keys[i].ptr, rs_slice_left(&keys[i]));
+        a->children[k].in_row = true;
+    }
+    return RS_OK;
+}
+
+/* Puts the key at from[i], its child and its order at i. */
+static rs_status move_keys(rs_alternative *a, const uint32_t *from, uint32_t n, rs_error *err) {
+    rs_alternative old = *a;
+    old.keys = (rs_slice *)malloc(n * (sizeof *a->keys + sizeof *a->children + sizeof *a->order));
+    if (old.keys == NULL) return rs_no_memory(err);
+    old.children = (rs_position *)(old.keys + n);
+    old.order = (key_order *)(old.children + n);
+    memcpy(old.keys, a->keys, n * sizeof *a->keys);
+    memcpy(old.children, a->children, n * sizeof *a->children);
+    memcpy(old.order, a->order, n * sizeof *a->order);
+    for (uint32_t i = 0; i < n; i++) {
+        a->keys[i] = old.keys[from[i]];
+        a->children[i] = old.children[from[i]];
+        a->order[i] = old.order[from[i]];
+    }
+    a->n_children = n;
+    free(old.keys);
+    return RS_OK;
+}
+
+/* ---- Joining structs ---- */
+
+static rs_status add_key_set(rs_stats *self, rs_position *at, rs_alternative *a, uint64_t hash, rs_error *err) {
     if (a->n_key_sets == a->key_sets_capacity) {
         uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
-        rs_key_set *grown =
-            (rs_key_set *)rs_arena_grow(&self->arena, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
+        uint64_t *grown = (uint64_t *)rs_arena_grow(&self->arena, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
         if (grown == NULL) return rs_no_memory(err);
         a->key_sets = grown;
         a->key_sets_capacity = capacity;
     }
-    a->last_key_set = a->n_key_sets;
-    a->key_sets[a->n_key_sets].hash = hash;
-    a->key_sets[a->n_key_sets].n = n;
-    a->key_sets[a->n_key_sets].children = children;
-    a->n_key_sets++;
+    a->last_key_set = a->key_sets[a->n_key_sets++] = hash;
     self->n_key_sets++;
-    return index_key_set(self, at, hash, (uint32_t)(a - at->alternatives), a->last_key_set, err);
+    return index_key_set(self, at, hash, (uint32_t)(a - at->alternatives), err);
 }
 
-static uint64_t position_id_of_key(const rs_alternative *a, const rs_slice *key) {
-    return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
-}
-
-/* Inserts the new keys into `a`. children[i] is the index of key i in the merged order of `merged` keys. */
-static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
-                                 const uint32_t *children, uint32_t merged, rs_error *err) {
-    rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
-    rs_slice *names = (rs_slice *)rs_arena_take(&self->arena, merged * sizeof *names);
-    uint32_t *moved = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *moved);
-    uint32_t old = 0, next = 0;
-    if (positions == NULL || names == NULL || moved == NULL) return rs_no_memory(err);
-    for (uint32_t k = 0; k < merged; k++) {
-        while (next < n && children[next] < k) next++;
-        if (next < n && children[next] == k && !(old < a->n_children && rs_slice_equal(a->keys[old], keys[next]))) {
-            names[k] = keys[next];
-            positions[k].position_id = position_id_of_key(a, &keys[next]);
-            positions[k].in_row = true;
-            continue;
+/* Finds the n keys of a dict among those of `a`: children[i] becomes the index of key i, or a->n_children and following
+ * for new keys, whose number it returns. Sets *in_order if none is new and all have the order of `a`. */
+static uint32_t find_keys(rs_stats *self, const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children,
+                          bool *in_order) {
+    uint32_t fresh = 0, at = 0;
+    *in_order = true;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = at, left = a->n_children;
+        for (; left > 0; left--, k++) {
+            if (k == a->n_children) k = 0;
+            if (rs_slice_equal(a->keys[k], keys[i])) break;
         }
-        names[k] = a->keys[old];
-        positions[k] = a->children[old];
-        moved[old++] = k;
+        self->n_compared += a->n_children - left + 1;
+        *in_order &= left > 0 && k >= at;
+        children[i] = left > 0 ? k : a->n_children + fresh++;
+        if (left > 0) at = k + 1;
     }
-    for (uint32_t i = 0; i < a->n_key_sets; i++) {
-        for (uint32_t k = 0; k < a->key_sets[i].n; k++) a->key_sets[i].children[k] = moved[a->key_sets[i].children[k]];
-    }
-    a->keys = names;
-    a->children = positions;
-    a->n_children = merged;
-    return RS_OK;
+    return fresh;
 }
 
 rs_status rs_stats_join_struct(rs_stats *self, rs_position *at, const rs_stats_head *h, rs_alternative **out,
                                rs_error *err) {
-    uint32_t n = h->n_children, *children = NULL;
+    const uint32_t n = h->n_children;
+    rs_slice keys[MAX_MERGED];
+    uint32_t children[MAX_MERGED], from[MAX_MERGED];
     *out = NULL;
     if (!rs_choices_allow(self->choices, RS_FMT_NODE_OPTIONAL)) return RS_OK;
-    if (n == 0 || n > MAX_MERGED || at->closed || self->n_key_sets >= RS_STATS_KEY_SETS ||
-        self->n_compared >= MAX_COMPARED) {
-        return RS_OK;
-    }
-    rs_slice *keys = (rs_slice *)malloc(n * sizeof *keys);
-    if (keys == NULL) return rs_no_memory(err);
+    if (n == 0 || n > MAX_MERGED || at->closed || self->n_key_sets >= RS_STATS_KEY_SETS) return RS_OK;
     read_keys(h->body, n, keys);
-    if (!plain_keys(keys, n)) n = 0;
-    for (uint32_t i = 0; n > 0 && i < at->n; i++) {
+    if (!plain_keys(keys, n)) return RS_OK;
+    for (uint32_t i = 0; i < at->n && self->n_compared < MAX_COMPARED; i++) {
         rs_alternative *a = &at->alternatives[i];
-        uint32_t common, merged, smaller = n < a->n_children ? n : a->n_children;
-        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !a->plain_keys) continue;
-        self->n_compared += (uint64_t)n * a->n_children;
-        if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
-        if (children == NULL) {
-            free(keys);
-            return rs_no_memory(err);
-        }
-        if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < smaller || merged > MAX_MERGED ||
-            self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
+        bool in_order;
+        if (a->order == NULL) continue;
+        const uint32_t fresh = find_keys(self, a, keys, n, children, &in_order), merged = a->n_children + fresh;
+        if ((n - fresh) * 2 < (n < a->n_children ? n : a->n_children) || merged > MAX_MERGED ||
+            self->n_nodes + fresh * 2 + 4 > RS_FMT_TREE_NODES) {
             continue;
         }
-        if (merged > a->n_children) {
-            rs_status status = spread_children(self, a, keys, n, children, merged, err);
-            if (status != RS_OK) {
-                free(keys);
-                return status;
-            }
-        }
-        free(keys);
+        RS_TRY(append_keys(self, a, keys, n, children, err));
+        if (!add_order(self, a->order, merged, children, n, in_order, from)) continue;
+        if (!in_order) RS_TRY(move_keys(a, from, merged, err));
         at->last = i;
         *out = a;
-        return add_key_set(self, at, a, h->key_set_hash, n, children, err);
+        return add_key_set(self, at, a, h->key_set_hash, err);
     }
-    free(keys);
     return RS_OK;
 }
 
 rs_status rs_stats_begin_struct(rs_stats *self, rs_position *at, rs_alternative *a, const rs_stats_head *h,
                                 rs_error *err) {
-    uint32_t *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
-    a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
-    if (a->keys == NULL || children == NULL) return rs_no_memory(err);
-    read_keys(h->body, a->n_children, a->keys);
-    a->plain_keys = plain_keys(a->keys, a->n_children);
-    for (uint32_t i = 0; i < a->n_children; i++) {
-        children[i] = i;
-        a->children[i].position_id = position_id_of_key(a, &a->keys[i]);
+    const uint32_t n = a->n_children;
+    a->keys = (rs_slice *)rs_arena_take(&self->arena, (n + 1) * sizeof *a->keys);
+    if (a->keys == NULL) return rs_no_memory(err);
+    read_keys(h->body, n, a->keys);
+    for (uint32_t i = 0; i < n; i++) {
+        a->children[i].position_id = rs_schema_hash_key(a->position_id, a->keys[i].ptr, rs_slice_left(&a->keys[i]));
     }
-    return add_key_set(self, at, a, h->key_set_hash, a->n_children, children, err);
+    if (n > 0 && n <= MAX_MERGED && plain_keys(a->keys, n)) {
+        a->order = (key_order *)rs_arena_take(&self->arena, n * sizeof *a->order);
+        if (a->order == NULL) return rs_no_memory(err);
+        a->keys_capacity = n;
+        for (uint32_t i = 0; i < n; i++) {
+            a->order[i].number = i;
+            if (i > 0) flip_bit(a->order[i].before, i - 1);
+        }
+    }
+    return add_key_set(self, at, a, h->key_set_hash, err);
 }

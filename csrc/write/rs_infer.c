@@ -197,17 +197,18 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     return status;
 }
 
+static int compare_hashes(const void *a, const void *b) {
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
 /* Makes the link of a struct with optional keys: the hashes of its key sets, in ascending order. */
 static rs_status settle_struct(infer *self, rs_plan *d) {
     const rs_alternative *a = (const rs_alternative *)d->link;
     rs_key_set_hashes *set;
-    uint32_t k;
     RS_TRY(rs_links_new_key_sets(self->links, a->n_key_sets, &set, self->err));
-    for (uint32_t i = 0; i < a->n_key_sets; i++) {
-        uint64_t hash = a->key_sets[i].hash;
-        for (k = i; k > 0 && set->hashes[k - 1] > hash; k--) set->hashes[k] = set->hashes[k - 1];
-        set->hashes[k] = hash;
-    }
+    memcpy(set->hashes, a->key_sets, a->n_key_sets * sizeof *set->hashes);
+    qsort(set->hashes, set->n, sizeof *set->hashes, compare_hashes);
     d->link = set;
     return RS_OK;
 }

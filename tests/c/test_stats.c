@@ -31,9 +31,16 @@ TEST(test_shapes_of_one_order) {
 TEST(test_shapes_of_another_order) {
     add_dict("abc", 1), add_dict("bac", 2), add_dict("cb", 3), add_dict("xyz", 4), add_dict("", 5), add_dict("abz", 6);
     REQUIRE_OK(collect_stats(), &err);
-    check_keys(&stats.root.alternatives[0], "abzc"); /* two of three keys in common */
+    check_keys(&stats.root.alternatives[0], "abcz"); /* two of three keys in common */
     CHECK_U64(stats.root.n, 5);
     CHECK_U64(n_structs(), 5);
+    clear_stats();
+    add_dict("abc", 1), add_dict("abz", 2), add_dict("zc", 3), add_dict("dazb", 4), add_dict("dabz", 5),
+        add_dict("cd", 6);
+    REQUIRE_OK(collect_stats(), &err);
+    check_keys(&stats.root.alternatives[0], "dabzc"); /* "zc" comes after "abcz" */
+    check_keys(&stats.root.alternatives[1], "cdazb");
+    CHECK(stats.root.n == 2 && stats.root.alternatives[0].n_key_sets == 4);
     clear_stats();
 }
 

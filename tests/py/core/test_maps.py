@@ -155,6 +155,30 @@ def test_many_shapes_of_records_stay_structs():
         assert x.nbytes < 20_000 * 6
 
 
+def test_missing_keys_in_thousands_of_sets_stay_structs():
+    r = random.Random(2)
+    keys = [f"key {i}" for i in range(30)]
+    records = [{key: r.randrange(1000) for key in keys if r.random() < 0.9} for _ in range(3000)]
+    with RecordList(records) as x:
+        assert list(map(repr, x)) == list(map(repr, records))
+        assert ": map\n" not in str(x.info()) and x.nbytes < 3000 * 46
+
+
+def test_the_order_of_keys_that_later_dicts_show():
+    """The first dicts leave it open whether b or c comes first."""
+    sets = ["ab", "ac", "acb", "da", "bde", "dc", "cad", "acbe"]
+    records = [dict.fromkeys(keys, i) for i, keys in enumerate(sets * 100)]
+    with RecordList(records) as x:
+        assert list(map(repr, x)) == list(map(repr, records))
+        assert [x.lazy()[i].get("e") for i in range(8)] == [record.get("e") for record in records[:8]]
+
+
+def test_structs_of_one_key_each_become_a_map():
+    records = [{"by": {f"id {i * 7 % 90}": i % 3 == 0}} for i in range(2000)]
+    with RecordList(records) as x:
+        assert x.to_list() == records and "by: map\n" in str(x.info())
+
+
 def test_the_same_bytes_for_any_number_of_threads(tmp_path):
     records = ids(150_000, least=1, most=3)
     files = []
