@@ -16,7 +16,7 @@ static bool is_uniform(const rs_node *node) {
     return true;
 }
 
-/* Returns the bits of a child in the bit group of its parent, which has those of a rare child in its rare group. */
+/* Returns the bits of a node that count for itself: the rare group of a row counts for the row. */
 static unsigned own_bits(const rs_node *child) { return rs_node_is_rare(child) ? 0 : child->bits; }
 
 /* Returns the padding of the bit group of a tuple, struct or concat. */
@@ -137,10 +137,10 @@ static rs_status add_optional(rs_cursor *self, const rs_node *node, const uint8_
                               rs_node_size *sizes, rs_error *err) {
     const rs_node *child = node->children;
     if ((bits & 1) == 0) {
-        sizes[node->index].bits += node->bits + (body == NULL ? 0 : 8 * node->size_bytes);
+        sizes[node->index].bits += own_bits(node) + (body == NULL ? 0 : 8 * node->size_bytes);
         return RS_OK;
     }
-    sizes[node->index].bits += (uint64_t)node->bits - child->bits;
+    sizes[node->index].bits += (uint64_t)own_bits(node) - child->bits;
     if (body == NULL && child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
     return add_value(self, child, body, bits >> 1, sizes, err);
 }

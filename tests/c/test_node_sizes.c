@@ -69,6 +69,18 @@ RECORD(int_record) {
     make_str(raw, "b"), make_float(raw, 1.0 / (double)(i + 3));
 }
 
+/* Twenty fields that few records have, {"a": i % 4} and {"b": i % 5}: a rare group, and rows in the bits of others. */
+RECORD(rare_record) {
+    char key[3] = "k?";
+    make_head(raw, 0x0F, 22);
+    for (unsigned k = 0; k < 20; k++) {
+        key[1] = (char)('a' + k);
+        make_str(raw, key), ((i * 31 + k) % 40 == 0 ? make_int(raw, (int64_t)i) : make_tag(raw, 0));
+    }
+    make_str(raw, "m"), make_head(raw, 0x0F, 1), make_str(raw, "a"), make_int(raw, (int64_t)(i % 4));
+    make_str(raw, "n"), make_head(raw, 0x0F, 1), make_str(raw, "b"), make_int(raw, (int64_t)(i % 5));
+}
+
 /* A str made of parts, outside any container. */
 RECORD(path_record) {
     char text[32];
@@ -92,9 +104,9 @@ TEST(test_arrays) {
 }
 
 TEST(test_heaps) {
-    static const built_record records[] = {columns_record, mixed_record, int_record, path_record};
+    static const built_record records[] = {columns_record, mixed_record, int_record, path_record, rare_record};
     static const uint64_t counts[] = {1, 63, 5000};
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         for (unsigned k = 0; k < 6; k++) {
             built b = build(records[i], counts[k % 3], k < 3);
             if (!CHECK(b.data != NULL)) continue;
