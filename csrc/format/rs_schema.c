@@ -159,8 +159,9 @@ static rs_status compile_optional(rs_node *n, uint64_t offset, rs_error *err) {
         return bad(err, offset, child->index, "an optional key is the child of an optional");
     }
     n->bits = (uint8_t)(1 + child->bits);
-    if (rs_node_is_rare(n) && child->bits != 0)
+    if (rs_node_is_rare(n) && child->bits != 0) {
         return bad(err, offset, n->index, "the child of a rare optional has bits");
+    }
     n->fixed = child->fixed && child->size_bytes == 0 && !rs_node_is_rare(n);
     return RS_OK;
 }
@@ -222,36 +223,31 @@ static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
     return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "its aux holds more than the keys");
 }
 
-/* Gives a tuple or struct the bits of its children, `bits` in all. */
-static rs_status compile_in_bits(rs_node *n, uint64_t bits, uint64_t offset, rs_error *err) {
-    if (bits > 64 || n->rare_bytes != 0)
-        return bad(err, offset, n->index, "its bits do not fit its parent's bit group");
-    n->bits = (uint8_t)bits;
-    return RS_OK;
-}
-
 /* Computes the offsets and sizes of a tuple, struct or concat from its compiled children. */
 static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
     rs_node *children = (rs_node *)n->children;
-    uint64_t bits, body, rare = 0;
-    for (uint32_t i = 0; i < n->n_children; i++) rare += rs_node_is_rare(&children[i]);
-    bits = n->rare_bytes = (rare + 7) / 8;
-    for (uint32_t i = 0; i < n->n_children; i++) {
-        children[i].bit_off = (uint32_t)bits;
-        if (!rs_node_is_rare(&children[i])) bits += children[i].bits;
-    }
     const bool in_bits = (n->flags & RS_FMT_FLAG_IN_BITS) != 0;
-    if (in_bits) RS_TRY(compile_in_bits(n, bits, offset, err));
-    body = in_bits ? 0 : (bits + 7) / 8;
+    uint64_t bits = 0, rare = 0;
+    for (uint32_t i = 0; i < n->n_children; i++) {
+        if (rs_node_is_rare(&children[i])) rare++;
+        else bits += children[i].bits;
+    }
+    uint64_t at = n->rare_bytes = (rare + 7) / 8;
+    bits += at;
+    if (in_bits && (bits > 64 || rare != 0)) {
+        return bad(err, offset, n->index, "its bits do not fit its parent's bit group");
+    }
+    n->bits = in_bits ? (uint8_t)bits : 0;
+    uint64_t body = in_bits ? 0 : (bits + 7) / 8, rare_at = 8 * body;
     n->group_bytes = (uint32_t)body;
-    n->fixed = rare == 0;
     if (rare != 0 && body + n->rare_bytes > RS_FMT_RARE_BYTES) {
         return bad(err, offset, n->index, "a rare group that is too large");
     }
-    for (uint32_t i = 0, bit = 0; rare != 0 && i < n->n_children; i++) {
-        if (rs_node_is_rare(&children[i])) children[i].bit_off = n->group_bytes * 8 + bit++;
-    }
+    n->fixed = true;
     for (uint32_t i = 0; i < n->n_children; i++) {
+        const bool is_rare = rs_node_is_rare(&children[i]);
+        children[i].bit_off = (uint32_t)(is_rare ? rare_at++ : at);
+        if (!is_rare) at += children[i].bits;
         if (!children[i].fixed) {
             n->fixed = false;
             continue;
@@ -427,7 +423,7 @@ static rs_status check_parents(const rs_tree *tree, uint64_t offset, rs_error *e
     const rs_node *root = &tree->nodes[0];
     if (root->kind == RS_FMT_NODE_SAME || (root->flags & (RS_FMT_FLAG_RARE | RS_FMT_FLAG_IN_BITS)) != 0 ||
         (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
-        return bad(err, offset, 0, "the root is a same, an optional key, or has a flag of children");
+        return bad(err, offset, 0, "the root is a node that only a parent may have");
     }
     for (uint32_t i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
