@@ -20,7 +20,7 @@ typedef enum rs_elements {
 
 /* Changes the position id of strings with units of 4 bytes. Without it, the id finds the symbol tables of strings with
  * units of 2 bytes, which they may use. */
-#define RS_POSITION_PAIRS UINT64_C(0x7061697273)
+#define RS_PAIRS_POSITION UINT64_C(0x7061697273)
 
 enum { RS_LARGE_VALUE = 1024 /* the least average bytes of large values, as any values */ };
 

@@ -269,11 +269,9 @@ rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bo
 
 /* ---- Symbol tables ---- */
 
-typedef rs_symbols_trial trial;
-
 /* Codes a sample of the strings. */
-static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n, trial *out,
-                             rs_error *err) {
+static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n,
+                             rs_symbols_trial *out, rs_error *err) {
     rs_buffer scratch = {0};
     rs_status status = RS_OK;
     out->units = out->coded = 0;
@@ -288,7 +286,7 @@ static rs_status try_symbols(const rs_symbols_encoder *encoder, const rs_symbol_
 }
 
 /* Extrapolates a trial to `total` units. */
-static uint64_t coded_at(trial tried, uint64_t total) {
+static uint64_t coded_at(rs_symbols_trial tried, uint64_t total) {
     return tried.units == 0 ? 0 : (uint64_t)((double)tried.coded / (double)tried.units * (double)total);
 }
 
@@ -354,8 +352,8 @@ static rs_status make_symbols(rs_symbols_search *self, bool small, uint64_t tota
 
 /* Returns whether to reuse an old table without trying a new one: it codes nearly as well as before, or the bytes lost
  * since then are at most the size of a new table. */
-static bool still_good(const rs_symbol_table *old, trial now, uint64_t total) {
-    const trial then = {old->units, old->coded};
+static bool still_good(const rs_symbol_table *old, rs_symbols_trial now, uint64_t total) {
+    const rs_symbols_trial then = {old->units, old->coded};
     uint64_t coded = coded_at(now, total), before = coded_at(then, total);
     return coded <= before || coded - before <= before / DRIFT_PART || coded - before <= old->size_bytes;
 }
@@ -479,7 +477,7 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
         RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &sums, err));
         if (sums.saved > least) *out = old;
     }
-    /* An old table that still codes well is kept, as in rs_dictionaries_symbols. */
+    /* An old table that still codes well is kept, as in rs_dictionaries_search. */
     if (*out == NULL || (double)sums.coded / (double)sums.units > 1.05 * (double)old->coded / (double)old->units) {
         if (*out != NULL) least = sums.saved;
         rs_status status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);

@@ -206,7 +206,7 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
         out->bits = coded;
     }
     out->plan->of = a;
-    out->plan->position_id = unit > 2 ? a->position_id ^ RS_POSITION_PAIRS : a->position_id;
+    out->plan->position_id = unit > 2 ? a->position_id ^ RS_PAIRS_POSITION : a->position_id;
     if (unit > 2 || self->frugal || !allowed(self, RS_FMT_NODE_CONCAT) || !allowed(self, RS_FMT_NODE_CONST))
         return RS_OK;
     if ((a->known & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;

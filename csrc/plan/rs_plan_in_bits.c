@@ -8,8 +8,8 @@ enum { GROUP_BITS = 57 /* a larger group is not loaded at once */ };
 
 static bool is_row(const rs_plan *d) { return d->kind == RS_FMT_NODE_STRUCT || d->kind == RS_FMT_NODE_TUPLE; }
 
-/* Returns the row that is child i of a row, or its value if that is an optional, and may have bits in its group; NULL
- * without one. */
+/* Returns the row that is child i of `row`, or the value of that child if it is an optional. Returns NULL if there is
+ * none, or its bits may not be in the group of `row`. */
 static rs_plan *inner_row(const rs_plan *row, uint32_t i) {
     rs_plan *d = row->children[i];
     if ((d->flags & RS_FMT_FLAG_RARE) != 0) return NULL;
@@ -21,9 +21,7 @@ static rs_plan *inner_row(const rs_plan *row, uint32_t i) {
     return d;
 }
 
-/* Returns the bits that all groups of an inner row take. */
-static uint64_t own_groups(const rs_plan *inner) { return inner->n * ((rs_plan_children_bits(inner) + 7) / 8 * 8); }
-
+/* Returns the bits of the bit groups of all values of a row, if each group has `bits`. */
 static uint64_t groups(const rs_plan *row, unsigned bits) { return row->n * ((bits + 7) / 8 * 8); }
 
 void rs_plan_join_bits(rs_plan *d) {
@@ -41,9 +39,9 @@ void rs_plan_join_bits(rs_plan *d) {
     for (uint32_t i = d->n_children; i-- > 0;) {
         rs_plan *inner = inner_row(d, i);
         if (inner == NULL || (inner->flags & RS_FMT_FLAG_IN_BITS) == 0) continue;
-        const unsigned without = bits - rs_plan_children_bits(inner);
-        if (groups(d, without) + own_groups(inner) > groups(d, bits)) continue;
+        const unsigned own = rs_plan_children_bits(inner);
+        if (groups(d, bits - own) + groups(inner, own) > groups(d, bits)) continue;
         inner->flags &= (uint16_t)~RS_FMT_FLAG_IN_BITS;
-        bits = without;
+        bits -= own;
     }
 }

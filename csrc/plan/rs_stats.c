@@ -214,7 +214,7 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const bool pairs = a->kind == RS_FMT_NODE_STR && a->elements == 2;
     const uint8_t parts[3] = {a->kind, a->param, pairs ? 1 : a->kind == RS_FMT_NODE_STR ? a->elements : 0};
-    a->position_id = rs_schema_hash_key(at->position_id, parts, sizeof parts) ^ (pairs ? RS_POSITION_PAIRS : 0);
+    a->position_id = rs_schema_hash_key(at->position_id, parts, sizeof parts) ^ (pairs ? RS_PAIRS_POSITION : 0);
     if (self->hints != NULL && self->choices->level != RS_LEVEL_SMALL)
         a->known = (uint8_t)rs_attempts_known(self->hints, a->position_id, self->run);
     a->gave_up = at->payload || (a->known & RS_POSITION_NO_DICTIONARY) != 0 || a->kind == RS_FMT_NODE_BOOL ||

@@ -189,7 +189,7 @@ static rs_status cut_all(filler *self, uint32_t step, bool *alike) {
         self->constants &= ~self->pieces[i].changed;
     }
     self->n_fits = n - misfits;
-    *alike = misfits <= 16 + n / 5 && self->n_fits >= 8 && misfits * 5 < self->n_fits;
+    *alike = self->n_fits >= 8 && misfits * 5 < self->n_fits;
     return RS_OK;
 }
 

@@ -233,8 +233,8 @@ static void pack_rare(encoder *self, const rs_node *node, size_t at) {
     self->out->size_bytes -= (size_t)(node->rare_bytes - (uint64_t)(to - rare));
 }
 
-/* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. Adds the bits of
- * the children to *bits if they are the node's own. */
+/* Writes the children of a tuple or struct. The zeroed head (bit group and fixed bodies) is at `at`. Sets *bits if
+ * the node has bits, which are those of the children. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;

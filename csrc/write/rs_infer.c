@@ -42,7 +42,7 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     return RS_OK;
 }
 
-static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes : 1u << d->of->elements; }
+static unsigned unit_of(const rs_plan *d) { return d->of == NULL ? d->unit_bytes : rs_alternative_unit_bytes(d->of); }
 
 /* Writes the strings of a plan to `out` and returns the end of what it wrote. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
@@ -154,7 +154,7 @@ static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
     if (d->n < d->of->n) return false; /* some of the strings belong to another node */
     /* Strings of fewer than 4 units on average gain nothing, and there may be very many of them. */
-    return (unit_of(d) == unit || (unit == 2 && unit_of(d) == 4)) && d->of->total <= RS_PLAN_LITTLE_TEXT &&
+    return (unit_of(d) == 1) == (unit == 1) && d->of->total <= RS_PLAN_LITTLE_TEXT &&
            d->of->total / 4 >= d->of->n_offsets;
 }
 
