@@ -119,22 +119,17 @@ static uint64_t bytes_of(const queued_block *q) {
 /* Returns the bytes of tables and closed blocks. */
 static uint64_t memory_of(const rs_pipeline *self) { return self->table_bytes + bytes_of(self->first); }
 
-/* Finds the next step. The oldest block comes first, because the others wait for it. Shared tasks come after its other
- * steps: they are small, so that threads end together. */
+/* Finds the next step. The oldest block comes first, because the others wait for it; while it is written, the next one
+ * may be tried. Shared tasks come after its other steps: they are small, so that threads end together. */
 static step find_step(const rs_pipeline *self, queued_block **out) {
-    queued_block *q = self->first;
+    queued_block *first = self->first, *q = first != NULL && first->accepted ? first->next : first;
     step next = NOTHING;
     *out = q;
     if (self->failed != RS_OK || self->stopping) return NOTHING;
     if (q != NULL && q->to_encode != NULL) return ENCODE;
     if (q != NULL && q->settled && q->n_encoding == 0 && !q->settling && !self->held) return WRITE;
-    if (q != NULL && q->accepted && q->next != NULL) {
-        *out = q->next;
-        if (q->next->to_encode != NULL) return ENCODE;
-        if (may_try(q->next) && !self->held) return TRY;
-        *out = q;
-    }
     if (q != NULL && may_try(q) && !self->held) return TRY;
+    *out = q = first;
     if (q != NULL && may_settle(q) && !self->held) return SETTLE;
     if (q != NULL && (next = survey_step(q)) != NOTHING) return next;
     if (self->shared != NULL) return HELP;
