@@ -204,12 +204,12 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, uint64_t own, rs_b
     rs_cursor fixed = *c;
     uint32_t i;
     for (i = 0; i < node->n_children; i++) {
-        if ((node->children[i].flags & 4) != 0 && node->children[i].kind == 22) n_rare++;
+        if ((node->children[i].flags & 4) != 0) n_rare++;
         else total += node->children[i].bits;
     }
     at = (n_rare + 7) / 8;
     uint8_t own_bytes[8];
-    for (i = 0; i < 8; i++) own_bytes[i] = (uint8_t)(own >> 8 * i);
+    rs_store_u64(own_bytes, own);
     const uint8_t *group = (node->flags & 8) != 0 ? own_bytes : raw_take(c, (at + total + 7) / 8);
     fixed.in.ptr = c->in.ptr;
     for (i = 0; i < node->n_children; i++) {
@@ -218,7 +218,7 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, uint64_t own, rs_b
     for (i = 0; i < at; i++) rare[i] = raw_bits(group, i, 1) != 0 ? *raw_take(c, 1) : 0;
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        const bool is_rare = (child->flags & 4) != 0 && child->kind == 22;
+        const bool is_rare = (child->flags & 4) != 0;
         all[i] = is_rare ? raw_bits(rare, rare_at++, 1) : raw_bits(group, at, child->bits);
         if (!is_rare) at += child->bits;
         if (child->kind == 22 && child->param == 0) n_absent += (all[i] & 1) == 0;

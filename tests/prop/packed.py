@@ -209,25 +209,17 @@ def table_sets(draw):
 # ---- trees -----------------------------------------------------------------------------------------------------------
 
 
-def optionals_of(child):
+def optionals_of(child, key=False, rare=False):
     node, value = child
-    if w.node_bits(node) > 63:
+    bits = w.node_bits(node)
+    if bits > 63:
         return child
-    return w.optional(node), st.one_of(st.just(NONE), value)
+    return w.optional(node, key, rare and bits == 0), st.one_of(st.just(ABSENT if key else NONE), value)
 
 
-def rare_structs(draws, names, children):
+def partial_structs(draws, names, children):
     """Structs of optional values and keys, some of them rare."""
-    kids = []
-    for (rare, key), (node, value) in zip(draws, children):
-        kid = node, value
-        if w.node_bits(node) <= 63:
-            kid = (
-                w.optional(node, key, rare and w.node_bits(node) == 0),
-                st.one_of(st.just(ABSENT if key else NONE), value),
-            )
-        kids.append(kid)
-    return trees.structs_of(names, kids)
+    return trees.structs_of(names, [optionals_of(child, *draw) for child, draw in zip(children, draws)])
 
 
 def in_bits_of(case):
@@ -239,14 +231,6 @@ def in_bits_of(case):
 
 def below_root(case):
     return trees.tuples_of([case], 1) if w.is_in_bits(case[0]) else case
-
-
-def partial_structs(names, children):
-    kids = [
-        (node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
-        for node, value in children
-    ]
-    return trees.structs_of(names, kids)
 
 
 def hashable(value):
@@ -335,17 +319,12 @@ def leaves(draw):
 
 def nodes_of(children):
     names = st.lists(own.keys.filter(trees.small), min_size=5, max_size=5, unique=True)
+    draws = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=5)
     return st.one_of(
         trees.nodes_of(children),
         children.map(optionals_of),
         st.builds(map_of, st.one_of(CONCATS, texts(), st.just((w.int_(7), st.integers(0, 127)))), children),
-        st.builds(partial_structs, names, st.lists(children, max_size=5)),
-        st.builds(
-            rare_structs,
-            st.lists(st.tuples(st.booleans(), st.booleans()), min_size=5, max_size=5),
-            names,
-            st.lists(children, max_size=5),
-        ),
+        st.builds(partial_structs, draws, names, st.lists(children, max_size=5)),
         trees.nodes_of(children).map(in_bits_of),
     )
 
@@ -388,7 +367,7 @@ def segments(draw):
         blocks,
         [*tables.trees, node],
         tables=tables.made or None,
-        features_required=127 - 2 + 32768 + 65536 + (1 << 18),
+        features_required=127 - 2 + 32768 + 65536 + (3 << 17),
         max_values=5000,  # low limits stop damaged counts soon
         max_bytes=1 << 18,
     )
