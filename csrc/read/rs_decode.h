@@ -9,8 +9,6 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
-enum { RS_CHILDREN_BITS_ROOM = 16 };
-
 /* The state of reading a record. Borrows everything. One thread at a time may use it. */
 typedef struct rs_cursor {
     rs_slice in;           /* the remaining bytes of the record, or of an entry */
@@ -311,8 +309,10 @@ static inline bool rs_decode_is_absent(const rs_node *child, const rs_slice *gro
     return child->kind == RS_FMT_NODE_OPTIONAL && !rs_decode_bit_unchecked(group, child->bit_off);
 }
 
-/* Returns the bit group of a tuple, struct or concat that has no rare group: that at `head` or, if the bits of its
- * children are in `bits`, its own, a copy in `room`. Words that begin in the copy end in it. */
+enum { RS_CHILDREN_BITS_ROOM = 16 }; /* words that begin in the bits end in the room */
+
+/* Returns the bit group of a tuple, struct or concat without a rare group: the one at `head`; but if the node has bits,
+ * `bits`, which are those of its children, as a copy in `room`. */
 static inline rs_slice rs_decode_children_bits(const rs_node *node, const uint8_t *head, uint64_t bits,
                                                uint8_t room[RS_CHILDREN_BITS_ROOM]) {
     if (RS_LIKELY(node->bits == 0)) return rs_slice_of(head, node->group_bytes);
@@ -321,7 +321,7 @@ static inline rs_slice rs_decode_children_bits(const rs_node *node, const uint8_
     return rs_slice_of(room, RS_CHILDREN_BITS_ROOM);
 }
 
-/* Room for a bit group and the rare group after it, and for words that begin in them. */
+/* Room for a bit group, the rare group after it, and words that begin in them. */
 typedef struct rs_rare_group {
     uint8_t bytes[RS_FMT_RARE_BYTES + 8];
 } rs_rare_group;

@@ -123,8 +123,6 @@ cdef extern from "recstore.h" nogil:
         uint32_t aux_size_bytes
         uint32_t bit_off
         uint32_t body_off
-        uint32_t group_bytes
-        uint32_t head_bytes
         uint64_t size_bytes
         uint64_t item_bytes
         const rs_node *children
@@ -226,7 +224,7 @@ cdef extern from "recstore.h" nogil:
         rs_compiled_tree *trees
         size_t n_trees
         const rs_node *node
-        uint64_t group_bytes, bit_off, body_off, least
+        uint64_t bit_off, body_off, least
     rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree, rs_error *err)
     void rs_compiled_path_clear(rs_compiled_path *self)
     void rs_compiled_path_set(rs_compiled_path *self, size_t tree, uint32_t key, uint32_t node, int32_t to)

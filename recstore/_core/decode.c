@@ -401,7 +401,7 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
 /* What a struct does not set: keys that it lacks, and None where the dict has it already. */
 enum { SKIP_LACKING = 1, SKIP_NONE = 2 };
 
-/* Sets the values of `out`, but those to skip, and returns it. */
+/* Sets the values of `out` except those to skip, and returns it. */
 HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, const rs_slice *group,
                             PyObject *out, unsigned skips) {
     const rs_node *child = node->children;
