@@ -32,7 +32,7 @@ typedef struct rs_choices {
 
 /* Returns the choices of a level. */
 static inline rs_choices rs_choices_of(rs_level level) {
-    rs_choices choices = {level, level == RS_LEVEL_FAST ? RS_FAST_WITHOUT : 0, NULL, NULL};
+    rs_choices choices = {.level = level, .without = level == RS_LEVEL_FAST ? RS_FAST_WITHOUT : 0};
     return choices;
 }
 

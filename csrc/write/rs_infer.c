@@ -308,7 +308,7 @@ rs_status rs_infer_survey(rs_stats *stats, uint64_t position_id, rs_error *err) 
 
 rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned table_depth, rs_buffer *out,
                         rs_links *links, rs_error *err) {
-    infer self = {stats, dictionaries, table_depth, links, NULL, 0, 0, err};
+    infer self = {.stats = stats, .dictionaries = dictionaries, .table_depth = table_depth, .links = links, .err = err};
     rs_plan *root = NULL;
     RS_TRY(rs_plan_choose(stats, dictionaries, table_depth, &root, err));
     RS_TRY(settle_little(&self, root, 1));

@@ -7,7 +7,7 @@
 static rs_error err;
 static make_block block;
 static rs_stats stats;
-static rs_choices choices = {RS_LEVEL_AUTO, 0, NULL, NULL};
+static rs_choices choices = {.level = RS_LEVEL_AUTO};
 static rs_span counted_spans[MAKE_RECORDS];
 static uint64_t counted_kept_bytes; /* stats.kept_bytes before the first record */
 

@@ -4,7 +4,7 @@
 
 static rs_error err;
 static rs_dictionaries dictionaries;
-static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL, NULL};
+static const rs_choices choices = {.level = RS_LEVEL_AUTO};
 static uint32_t written, last_n;
 static uint64_t last_position_id;
 

@@ -47,7 +47,7 @@ static rs_status drop_bytes(void *owner, const rs_buffer *bytes, rs_block *out, 
     return RS_OK;
 }
 
-static const rs_choices choices = {RS_LEVEL_AUTO, 0, NULL, NULL};
+static const rs_choices choices = {.level = RS_LEVEL_AUTO};
 static rs_dictionaries dictionaries = {.write_values = drop_values, .write_bytes = drop_bytes, .choices = &choices};
 static rs_links links;
 

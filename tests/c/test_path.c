@@ -332,13 +332,13 @@ TEST(test_columns_of_entries) {
         uint32_t n_nodes;
         const char *bytes;
         size_t n;
-        int shape;
         int64_t numbers[4];
+        size_t count;
     } cases[] = {
-        {row, 5, "\2\x93\x94", 3, SEQUENCE, {100, 3, 101, 4}},
-        {list, 2, "\4\x06", 2, SEQUENCE, {100, 101, 101, 100}},
-        {mixed, 5, "\0\x93", 2, SEQUENCE, {100, 3}},
-        {mixed, 5, "\1\x92\x93", 3, SEQUENCE, {2, 3}},
+        {row, 5, "\2\x93\x94", 3, {100, 3, 101, 4}, 4},
+        {list, 2, "\4\x06", 2, {100, 101, 101, 100}, 4},
+        {mixed, 5, "\0\x93", 2, {100, 3}, 2},
+        {mixed, 5, "\1\x92\x93", 3, {2, 3}, 2},
     };
     EACH (i, cases) {
         hand h = {0};
@@ -352,9 +352,9 @@ TEST(test_columns_of_entries) {
         hand_record(&h, cases[i].bytes, cases[i].n);
         hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
         REQUIRE_OK(begin_record(&h, &store, &c, &place), &err);
-        CHECK(take_column(&field, &c, &place) == cases[i].shape);
-        for (size_t k = 0; 8 * k < field.column.values.size_bytes; k++) {
-            CHECK_U64(rs_load_u64(field.column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
+        CHECK(take_column(&field, &c, &place) == SEQUENCE);
+        if (CHECK_U64(field.column.values.size_bytes, 8 * cases[i].count)) {
+            CHECK(memcmp(field.column.values.data, cases[i].numbers, 8 * cases[i].count) == 0);
         }
         rs_column_clear(&field.column), rs_store_close(&store), hand_clear(&h);
     }
