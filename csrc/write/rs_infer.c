@@ -13,14 +13,14 @@ typedef struct infer {
     rs_dictionaries *dictionaries;
     unsigned table_depth;
     rs_links *links;
-    struct text *texts; /* the symbols nodes without a shared table, in the order of settling */
+    struct text *texts;    /* the symbols nodes without a shared table, in the order of settling */
+    struct text **by_size; /* the same, the longest first */
     uint32_t n_texts, next_text;
     rs_error *err;
 } infer;
 
 /* A symbols node, and the search for its table. */
 typedef struct text {
-    const infer *of;
     rs_plan *plan;
     uint64_t units;
     rs_symbols_search search;
@@ -92,8 +92,8 @@ static void search_symbols(const infer *self, text *t) {
 }
 
 static void search_task(void *work, uint32_t number) {
-    text *t = ((text **)work)[number];
-    search_symbols(t->of, t);
+    const infer *self = (const infer *)work;
+    search_symbols(self, self->by_size[number]);
 }
 
 static rs_status settle_symbols(infer *self, rs_plan *d) {
@@ -111,17 +111,16 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
 
 /* Lists the symbols nodes without a table at `out` from number n on; if `out` is NULL, only counts them. Returns the
  * new number. */
-static uint32_t list_texts(const infer *self, rs_plan *d, text *out, uint32_t n) {
+static uint32_t list_texts(rs_plan *d, text *out, uint32_t n) {
     if (d->kind == RS_FMT_NODE_SYMBOLS && d->link == NULL) {
         if (out != NULL) {
-            out[n].of = self;
             out[n].plan = d;
             for (size_t i = 0; d->texts != NULL && i < d->n; i++) out[n].units += d->texts[i].n_units;
             if (d->texts == NULL) out[n].units = d->of->total;
         }
         n++;
     }
-    for (uint32_t i = 0; i < d->n_children; i++) n = list_texts(self, d->children[i], out, n);
+    for (uint32_t i = 0; i < d->n_children; i++) n = list_texts(d->children[i], out, n);
     return n;
 }
 
@@ -132,19 +131,15 @@ static int compare_units(const void *a, const void *b) {
 
 /* Searches the tables of all symbols nodes. Threads share the searches, the longest texts first. */
 static rs_status search_all(infer *self, rs_plan *root) {
-    const uint32_t n = list_texts(self, root, NULL, 0);
+    const uint32_t n = list_texts(root, NULL, 0);
     if (n == 0) return RS_OK;
-    text **by_size = (text **)malloc(n * sizeof *by_size);
+    self->by_size = (text **)malloc(n * sizeof *self->by_size);
     self->texts = (text *)calloc(n, sizeof *self->texts);
-    if (by_size == NULL || self->texts == NULL) {
-        free(by_size);
-        return rs_no_memory(self->err);
-    }
-    self->n_texts = list_texts(self, root, self->texts, 0);
-    for (uint32_t i = 0; i < n; i++) by_size[i] = &self->texts[i];
-    qsort(by_size, n, sizeof *by_size, compare_units);
-    rs_crew_run(self->stats->choices->crew, search_task, by_size, n);
-    free(by_size);
+    if (self->by_size == NULL || self->texts == NULL) return rs_no_memory(self->err);
+    self->n_texts = list_texts(root, self->texts, 0);
+    for (uint32_t i = 0; i < n; i++) self->by_size[i] = &self->texts[i];
+    qsort(self->by_size, n, sizeof *self->by_size, compare_units);
+    rs_crew_run(self->stats->choices->crew, search_task, self, n);
     return RS_OK;
 }
 
@@ -317,6 +312,7 @@ rs_status rs_infer_tree(rs_stats *stats, rs_dictionaries *dictionaries, unsigned
     if (status == RS_OK) status = settle(&self, root);
     for (uint32_t i = 0; i < self.n_texts; i++) rs_symbols_search_clear(&self.texts[i].search);
     free(self.texts);
+    free(self.by_size);
     RS_TRY(status);
     RS_TRY(rs_plan_move_rare(stats, root, err));
     rs_plan_join_bits(root);
