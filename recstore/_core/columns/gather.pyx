@@ -615,14 +615,15 @@ cdef str number_text(number):
 
 
 cdef object number_in(value, uint64_t number):
-    """Element `number` of a flattened value; the value itself if it is not a sequence."""
-    flat = value.reshape(-1) if getattr(value, "ndim", 0) else value
-    while isinstance(flat, (list, tuple)) and flat and is_sequence(flat[0]):
-        flat = [item for inner in flat for item in inner]
-    if not is_sequence(flat):
-        return flat
-    item = flat[number] if number < <uint64_t>len(flat) else flat
+    """Element `number` of a flattened value; the value itself if there is none."""
+    flat = value.reshape(-1) if getattr(value, "ndim", 0) else leaves_in(value)
+    item = flat[number] if number < <uint64_t>len(flat) else value
     return item.item() if hasattr(item, "item") and getattr(item, "ndim", 1) == 0 else item
+
+
+cdef list leaves_in(value):
+    """The values in nested sequences of any depths."""
+    return [leaf for item in value for leaf in leaves_in(item)] if is_sequence(value) else [value]
 
 
 cdef object shape_in(value):

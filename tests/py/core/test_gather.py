@@ -169,6 +169,12 @@ def test_values_without_a_place(x, options, kind, words):
     pytest.raises(kind, lambda: read_one(x, positions, path, form, dtype, row=row)).match(words)
 
 
+def test_a_number_in_lists_of_several_depths():
+    with recstore.RecordList([{"a": [[1.5, True], 7, ()]}]) as mixed:
+        with pytest.raises(ValueError, match="'a' of record 0 holds 1.5, which int64 cannot hold"):
+            read_one(mixed, [0], "a", "nested")
+
+
 def test_flat_lists_beside_rows_of_two_dimensions():
     """A flat list is refused, whatever its length, in a store whose blocks have only such lists."""
     grids = recstore.RecordList([{"a": [[i * 0.5, 1.1], [2.0, i / 7]]} for i in range(60)])
