@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prop import packed
-from prop.strategies import keys, record_lists, same, scalars, texts, values
+from prop.strategies import record_lists, same, scalars
 from prop.test_roundtrip import after_header, flip, flip_lists, in_folder, new_path, resealed, segments
 from prop.trees import trees_and_values
 from ref import writer as w
@@ -74,17 +74,6 @@ def check_all(x, records):
 def test_every_path_of_random_records(records, compression):
     with recstore.RecordList(records, compression=compression) as x:
         check_all(x, records[:4])
-
-
-nested = st.recursive(scalars, lambda inner: st.one_of(st.dictionaries(texts, inner, max_size=4), st.lists(inner, max_size=3),
-                                                       st.dictionaries(keys, inner, max_size=3)), max_leaves=20)  # fmt: skip
-
-
-@given(st.dictionaries(texts, nested, max_size=6), st.integers(1, 70), st.sampled_from(["auto", "none"]))
-@slow_to_draw
-def test_nested_records(record, times, compression):
-    with recstore.RecordList([record] * times, compression=compression) as x:
-        check_all(x[times - 1 :], [record])
 
 
 @given(trees_and_values())
@@ -185,85 +174,12 @@ def test_damage_gives_values_or_refusals(tmp_path, data, flips):
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
-small = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
-numbers = st.one_of(small, st.booleans(), st.floats(), st.integers(-(2**65), 2**65))
-cells = st.sampled_from([small, st.booleans(), st.floats(), numbers, st.lists(small, max_size=3), st.lists(numbers, max_size=3),
-                         st.lists(st.floats(), min_size=2, max_size=2), st.tuples(small, st.floats()), values,
-                         st.one_of(numbers, st.none()), st.lists(st.one_of(small, st.none()), max_size=2),
-                         st.lists(st.lists(small, min_size=2, max_size=2), min_size=1, max_size=2)])  # fmt: skip
-
 
 def column(make):
     try:
         return make()
     except ValueError as e:
         return type(e), str(e)
-
-
-@given(cells.flatmap(lambda cell: st.lists(cell, max_size=8)), st.sampled_from([None, True, False]), st.sampled_from([1, 30]),
-       st.sampled_from(["auto", "none"]))  # fmt: skip
-@settings(slow_to_draw, max_examples=150)
-def test_columns_are_those_of_the_decoded_values(items, ragged, times, compression):
-    items = items * times
-    with recstore.RecordList(
-        [{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(items)], compression=compression
-    ) as x:
-        view = x.field("v")
-        where = namer(view)
-        got = column(lambda: view.to_numpy(ragged=ragged))
-        expected = column(lambda: columns.from_values(list(view), ragged, where))
-        assert type(got) is type(expected)
-        if isinstance(got, np.ndarray):
-            got, expected = (got,), (expected,)
-        for a, b in zip(got, expected, strict=True):
-            assert (
-                a == b
-                if isinstance(a, (str, type))
-                else (a.dtype == b.dtype and a.shape == b.shape and same(a.tolist(), b.tolist()))
-            )
-
-
-nullable = st.sampled_from(
-    [
-        small,
-        st.booleans(),
-        st.floats(allow_nan=False),
-        texts,
-        st.lists(small, max_size=3),
-        st.lists(st.floats(allow_nan=False), max_size=3),
-    ]
-)
-
-
-@given(nullable.flatmap(lambda cell: st.lists(st.one_of(cell, cell, st.none()), min_size=1, max_size=9)), st.lists(st.integers(-200, 199), max_size=9),
-       st.sampled_from([1, 30]), st.sampled_from(["auto", "none"]))  # fmt: skip
-@slow_to_draw
-def test_any_order_and_nulls(items, indices, times, compression):
-    pyarrow = pytest.importorskip("pyarrow")
-    items = items * times
-    indices = [i % (2 * len(items)) - len(items) for i in indices]
-    with recstore.RecordList(
-        [{"k": "x" * (i % 3), "v": value} for i, value in enumerate(items)], compression=compression
-    ) as x:
-        for view, order in ((x.field("v"), indices), (x[::-1].field("v"), indices), (x[indices].field("v"), None)):
-            chosen = list(view) if order is None else [view[i] for i in order]
-            where = namer(view, None if order is None else [i % len(items) for i in order])
-            got = column(
-                lambda: (
-                    view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order)
-                )
-            )
-            expected = column(
-                lambda: columns.from_values(chosen, True if chosen and type(chosen[0]) is list else None, where)
-            )
-            assert same(list(map(as_list, got)), list(map(as_list, expected)))
-            try:
-                plain = pyarrow.array(chosen)
-            except UnicodeEncodeError:  # lone surrogates
-                continue
-            arrow = view.to_arrow(order)
-            arrow.validate(full=True)
-            assert arrow.type == plain.type and arrow.to_pylist() == plain.to_pylist()
 
 
 def check_column(view):

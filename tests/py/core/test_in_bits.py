@@ -2,7 +2,6 @@
 
 import random
 
-import numpy as np
 import pytest
 
 import recstore
@@ -52,29 +51,6 @@ def test_readers(missing, tmp_path):
         assert x.field("box").to_numpy().tolist() == [record["box"] for record in records]
     with recstore.open(tmp_path / "third", verify="full") as x:
         assert x.to_list() == records[::3]
-
-
-def test_columns():
-    records = rows(False)
-    with recstore.RecordList(records) as x:
-        for path in (("at", "x"), ("at", "deep", "k"), ("at", "deep", "flag"), ("more", "half"), ("more", "third")):
-            expected = [record[path[0]][path[1]] for record in records]
-            if len(path) == 3:
-                expected = [value[path[2]] for value in expected]
-            assert x.field(path).to_numpy().tolist() == expected
-            at = np.random.default_rng(1).permutation(N)
-            assert x[at].field(path).to_numpy().tolist() == [expected[i] for i in at]
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_arrow(missing):
-    pytest.importorskip("pyarrow")
-    records = rows(missing)
-    with recstore.RecordList(records) as x:
-        table = x.to_arrow().to_pylist()
-        assert table == [record if "more" in record else {**record, "more": None} for record in records]
-        for name in ("at", "note", "box"):
-            assert x.fields(name).to_arrow().column(name).to_pylist() == [record[name] for record in records]
 
 
 def test_bytes():

@@ -8,8 +8,6 @@ import random
 import numpy as np
 import pytest
 from arrow_results import check_table, check_values
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from real_records import LISTS
 
 import recstore
@@ -40,73 +38,7 @@ def test_real_files(name):
         check_table(records, x)
 
 
-# ---- Records of any type ----
-
-words = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-scalars = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False),
-    st.booleans(),
-    words,
-    st.binary(max_size=6),
-    st.dates(),
-    st.datetimes(),
-    st.none(),
-)
-cells = st.recursive(
-    scalars,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=3), st.tuples(inner, inner)
-    ),
-    max_leaves=8,
-)
-same_type = st.one_of(
-    *[st.lists(kind, min_size=1, max_size=6) for kind in (
-        st.integers(-(2**40), 2**40) | st.none(), st.floats(allow_nan=False) | st.integers(-9, 9), st.booleans() | st.none(),
-        words | st.none(), st.lists(st.integers(-300, 300) | st.none(), max_size=4), st.lists(st.lists(words, max_size=2), max_size=3),
-        st.fixed_dictionaries({"a": st.integers(0, 9)}, optional={"b": words, "c": st.lists(st.floats(allow_nan=False))}),
-        st.dates() | st.none(), st.datetimes(), st.decimals(-1000, 1000, places=3), st.binary(max_size=4), st.uuids(),
-    )]
-)  # fmt: skip
-anything = st.lists(cells, min_size=1, max_size=6)
-
-
-@given(st.lists(st.one_of(same_type, anything), min_size=1, max_size=3), st.sampled_from([1, 25]), st.sampled_from(["auto", "none"]),
-       st.randoms(use_true_random=False))  # fmt: skip
-@settings(deadline=None, max_examples=150)
-def test_any_records(columns, times, compression, chance):
-    """The result equals pyarrow's table if pyarrow makes one and keeps all types, and no value is a tuple. Otherwise it
-    is an error, or a table of all records."""
-    n = max(map(len, columns)) * times
-    records = [
-        {f"c{k}": column[i % len(column)] for k, column in enumerate(columns) if i < n // 2 or k != 1} for i in range(n)
-    ]
-    order = [chance.randrange(n) for _ in range(5)]
-    with RecordList(records, compression=compression) as x:
-        for view, expected in ((x, records), (x[order], [records[i] for i in order]), (x[::-1], records[::-1])):
-            check_any(view, expected, records)
-
-
-def check_any(view, records, stored):
-    """Checks the table of a view with these records. Types come from whole blocks, which hold all `stored` records."""
-    try:
-        names = dict.fromkeys(name for record in records for name in record)
-        expected = pa.table({name: pa.array([r.get(name) for r in records]) for name in names}).to_pylist()
-    except (pa.ArrowException, TypeError, OverflowError, ValueError):
-        expected = None
-    else:
-        if not keeps_types(records, expected):
-            expected = None
-    try:
-        table = view.to_arrow()
-    except (TypeError, ValueError):
-        assert expected is None or has_nul_in_names(stored)
-        return
-    table.validate(full=True)
-    if expected is not None and not any(map(has_tuples, records)):
-        assert table.to_pylist() == expected
-    else:
-        assert table.num_rows == len(records)
+# ---- Refusals ----
 
 
 @pytest.mark.parametrize("value", [["", b"\x80"], ["a", b"b", b"\xff"]])
@@ -118,41 +50,16 @@ def test_mixed_bytes_and_text_are_not_exported_as_invalid_text(value):
         x.to_arrow()
 
 
-def keeps_types(value, converted):
-    """Whether pyarrow kept each type or made an int a float. It may turn an int into a date, or text into bytes."""
-    if isinstance(value, dict):
-        return all(keeps_types(value[name], converted[name]) for name in value)
-    if isinstance(value, list | tuple):
-        return all(map(keeps_types, value, converted))
-    kinds = {type(value), type(converted)}
-    return len(kinds) == 1 or kinds == {int, float}
-
-
 @pytest.mark.parametrize("pair", [(dt.date(2000, 1, 1), 0), (b"", ""), (0.5, True)])
 def test_types_that_pyarrow_would_change_are_refused(pair):
-    records = [{"a": value} for value in pair]
-    with RecordList(records) as x:
-        check_any(x, records, records)
-        with pytest.raises(TypeError):
-            x.to_arrow()
-
-
-def has_nul_in_names(value):
-    if isinstance(value, dict):
-        return any("\0" in name for name in value) or any(map(has_nul_in_names, value.values()))
-    return isinstance(value, list | tuple) and any(map(has_nul_in_names, value))
+    with RecordList([{"a": value} for value in pair]) as x, pytest.raises(TypeError):
+        x.to_arrow()
 
 
 def test_names_that_arrow_cannot_hold():
     for records in ([{"a\0b": 1}], [{"a": {"\0": None}}]):
         with RecordList(records) as x, pytest.raises(ValueError, match="has a NUL"):
             pa.table(x)
-
-
-def has_tuples(value):
-    if isinstance(value, dict):
-        return any(map(has_tuples, value.values()))
-    return isinstance(value, tuple) or (isinstance(value, list) and any(map(has_tuples, value)))
 
 
 # ---- Damage ----
