@@ -53,6 +53,12 @@ def placed(r):
     return lambda r: make(next(numbers), r)
 
 
+def numbers(r):
+    """Returns a maker of tuples or lists with a size of number for each place."""
+    make = makers.tuples([makers.ints(0, r.choice([2, 9, 100, 1000])) for _ in range(r.randint(1, 4))])
+    return r.choice([make, lambda r: list(make(r))])
+
+
 def leaf(r):
     dtype, shape = r.choice(["u1", ">i2", "f4", "f8"]), r.choice([(2,), (2, 2)])
     few = [r.randrange(1 << 62) for _ in range(9)]
@@ -63,7 +69,7 @@ def leaf(r):
         makers.numbered(r.choice(makers.FORMATS), 10**6),
         makers.sentences(r.choice([WORDS, makers.WORDS, makers.WIDE_WORDS])),
         makers.sequences(small(r), list, 4, r.random() < 0.5),
-        *[makers.walks(r.randint(1, 4), r.random() < 0.5)] * 3,
+        *[makers.walks(r.randint(1, 4), r.random() < 0.5)] * 2,
         makers.mixed(small(r), lambda r: r.choice(makers.STRAY), r.choice([0.005, 0.4])),
         lambda r: r.choice(few),
         lambda r: r.randbytes(r.randrange(5)),
@@ -87,7 +93,7 @@ def maker(r, depth):
         items = makers.tuples([maker(r, depth - 1) for _ in range(r.randrange(5))])
         return r.choice([items, lambda r: list(items(r))])
     if kind >= 12:
-        return r.choice([small, small, leaf, placed])(r)
+        return r.choice([small, small, leaf, placed, numbers])(r)
     inner = maker(r, depth - 1)
     if kind == 8:
         return makers.sequences(inner, r.choice([list, tuple]), r.randrange(6), r.random() < 0.5)
