@@ -37,6 +37,14 @@ RS_NODISCARD static inline rs_status rs_arrow_end_value(rs_arrow_field *self, ui
     return rs_arrow_grown(self, 1, err);
 }
 
+/* Appends a bytes value. RS_E_FMT_VALUE if the field does not have this kind, RS_E_MEM. */
+RS_NODISCARD static inline rs_status rs_arrow_append_bytes(rs_arrow_field *self, const uint8_t *bytes, uint64_t n,
+                                                           rs_error *err) {
+    if (RS_UNLIKELY((self->seen & RS_ARROW_SEEN_BYTES) == 0)) return rs_arrow_misfit(self, err);
+    RS_TRY(rs_buffer_append(&self->bytes, bytes, (size_t)n, err));
+    return rs_arrow_end_value(self, self->bytes.size_bytes, err);
+}
+
 /* Appends the ends of n lists of `count` elements each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t count, rs_error *err);
 

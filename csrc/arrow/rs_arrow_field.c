@@ -45,11 +45,9 @@ void rs_arrow_field_free(rs_arrow_field *self) {
     free(self);
 }
 
-static rs_status count_field(uint32_t *n_fields, rs_error *err) {
-    if (*n_fields < RS_ARROW_FIELDS) {
-        ++*n_fields;
-        return RS_OK;
-    }
+static rs_status count_field(rs_arrow_field *self, rs_error *err) {
+    while (self->parent != NULL) self = self->parent;
+    if (self->n_below++ < RS_ARROW_FIELDS) return RS_OK;
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a table of more than %d fields", (int)RS_ARROW_FIELDS);
 }
 
@@ -90,8 +88,8 @@ static rs_status grow(rs_arrow_field *self, rs_error *err) {
     return RS_OK;
 }
 
-rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
-                               rs_arrow_field **out, rs_error *err) {
+rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, rs_arrow_field **out,
+                               rs_error *err) {
     uint32_t at = self->hint + 1 < self->n_known ? self->hint + 1 : 0;
     /* Records mostly have the same keys in the same order. */
     if (self->n_known != 0 && !has_name(self->children[at], name, size)) {
@@ -108,7 +106,7 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
     if (size > 0 && memchr(name, 0, size) != NULL) {
         return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE, "a key has a NUL, which names of Arrow fields cannot have");
     }
-    RS_TRY(count_field(n_fields, err));
+    RS_TRY(count_field(self, err));
     if (self->n_known == self->children_capacity) RS_TRY(grow(self, err));
     RS_TRY(new_field(self, name, size, out, err));
     *slot_of(self, name, size) = self->n_known + 1;
@@ -119,11 +117,11 @@ rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t si
 }
 
 rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
-                               uint32_t *n_fields, rs_arrow_field **out, rs_error *err) {
+                               rs_arrow_field **out, rs_error *err) {
     rs_buffer name = {0};
     bool taken;
     if (unit_bytes == 1 && (n == 0 || rs_decode_widest_unchecked(units, n, 1) < 0x80)) {
-        return rs_arrow_field_child(self, (const char *)units, (size_t)n, n_fields, out, err);
+        return rs_arrow_field_child(self, (const char *)units, (size_t)n, out, err);
     }
     rs_status status = rs_utf8_append(&name, units, n, unit_bytes, &taken, err);
     if (status == RS_OK && !taken) {
@@ -131,14 +129,14 @@ rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint6
                               "a key has a lone surrogate, but names of Arrow fields are UTF-8");
     }
     if (status == RS_OK) {
-        status = rs_arrow_field_child(self, (const char *)name.data, name.size_bytes, n_fields, out, err);
+        status = rs_arrow_field_child(self, (const char *)name.data, name.size_bytes, out, err);
     }
     rs_buffer_clear(&name);
     return status;
 }
 
-rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
-                                rs_arrow_field **out, rs_error *err) {
+rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, bool *is_name, rs_arrow_field **out,
+                                rs_error *err) {
     const uint8_t *p;
     uint64_t units;
     *out = NULL;
@@ -150,21 +148,20 @@ rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_
     cursor->in.ptr++;
     RS_TRY(rs_decode_varint(cursor, &units, err));
     RS_TRY(rs_decode_units(cursor, units, unit, &p, err));
-    return rs_arrow_field_named(self, p, units, unit, n_fields, out, err);
+    return rs_arrow_field_named(self, p, units, unit, out, err);
 }
 
-rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uint32_t *n_fields, rs_arrow_field **out,
-                              rs_error *err) {
+rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, rs_arrow_field **out, rs_error *err) {
     char name[16];
     int size = snprintf(name, sizeof name, "%u", i);
-    RS_TRY(rs_arrow_field_child(self, name, (size_t)size, n_fields, out, err));
+    RS_TRY(rs_arrow_field_child(self, name, (size_t)size, out, err));
     if (*out != NULL) (*out)->item_levels = self->item_levels + 1;
     return RS_OK;
 }
 
-rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out, rs_error *err) {
+rs_status rs_arrow_field_element(rs_arrow_field *self, rs_arrow_field **out, rs_error *err) {
     if (self->element == NULL) {
-        RS_TRY(count_field(n_fields, err));
+        RS_TRY(count_field(self, err));
         RS_TRY(new_field(self, "item", 4, &self->element, err));
     }
     *out = self->element;
@@ -234,7 +231,7 @@ void rs_arrow_clear_kinds(rs_arrow_field *self) {
 /* ---- Types ---- */
 
 /* Adds the kinds of values at `from` and its descendants to `self`, and makes `from` an alias. */
-static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_fields, rs_error *err) {
+static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, rs_error *err) {
     rs_arrow_field *to;
     if ((from->seen & RS_ARROW_SEEN_TUPLE) != 0) {
         const uint32_t items = from->n_items;
@@ -252,12 +249,12 @@ static rs_status merge(rs_arrow_field *self, rs_arrow_field *from, uint32_t *n_f
     if (from->zone_known) rs_arrow_add_zone(self, from->zone_minutes, from->zone_name);
     from->alias = self;
     for (uint32_t i = 0; i < from->n_known; i++) {
-        RS_TRY(rs_arrow_field_child(self, from->children[i]->name, from->children[i]->name_size, n_fields, &to, err));
-        RS_TRY(merge(to, from->children[i], n_fields, err));
+        RS_TRY(rs_arrow_field_child(self, from->children[i]->name, from->children[i]->name_size, &to, err));
+        RS_TRY(merge(to, from->children[i], err));
     }
     if (from->element == NULL) return RS_OK;
-    RS_TRY(rs_arrow_field_element(self, n_fields, &to, err));
-    return merge(to, from->element, n_fields, err);
+    RS_TRY(rs_arrow_field_element(self, &to, err));
+    return merge(to, from->element, err);
 }
 
 void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind) {
@@ -335,10 +332,10 @@ static void resolve_scalars(rs_arrow_field *self, uint32_t seen) {
     }
 }
 
-static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err);
+static rs_status resolve(rs_arrow_field *self, bool *whole, rs_error *err);
 
 /* Sets the types of the children. Dropped ones come last. */
-static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
+static rs_status resolve_children(rs_arrow_field *self, bool *whole, rs_error *err) {
     uint32_t n = 0;
     if (self->n_known == 0) return RS_OK;
     rs_arrow_field **sorted = (rs_arrow_field **)malloc(self->n_known * sizeof *sorted);
@@ -355,22 +352,22 @@ static rs_status resolve_children(rs_arrow_field *self, uint32_t *n_fields, bool
     free(sorted);
     fill_slots(self);
     self->hint = 0;
-    for (uint32_t i = 0; i < self->n_children; i++) RS_TRY(resolve(self->children[i], n_fields, whole, err));
+    for (uint32_t i = 0; i < self->n_children; i++) RS_TRY(resolve(self->children[i], whole, err));
     return RS_OK;
 }
 
-static rs_status resolve_list(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
+static rs_status resolve_list(rs_arrow_field *self, bool *whole, rs_error *err) {
     rs_arrow_field *element;
-    RS_TRY(rs_arrow_field_element(self, n_fields, &element, err));
+    RS_TRY(rs_arrow_field_element(self, &element, err));
     element->dropped = false;
     rs_arrow_set_kind(self, RS_ARROW_KIND_LIST);
-    return resolve(element, n_fields, whole, err);
+    return resolve(element, whole, err);
 }
 
-static rs_status merge_items(rs_arrow_field *self, uint32_t *n_fields, rs_error *err) {
+static rs_status merge_items(rs_arrow_field *self, rs_error *err) {
     rs_arrow_field *element;
-    RS_TRY(rs_arrow_field_element(self, n_fields, &element, err));
-    for (uint32_t i = 0; i < self->n_known; i++) RS_TRY(merge(element, self->children[i], n_fields, err));
+    RS_TRY(rs_arrow_field_element(self, &element, err));
+    for (uint32_t i = 0; i < self->n_known; i++) RS_TRY(merge(element, self->children[i], err));
     return RS_OK;
 }
 
@@ -384,7 +381,7 @@ static bool items_alike(const rs_arrow_field *self) {
     return (seen & ~(uint32_t)(RS_ARROW_SEEN_LIST | RS_ARROW_SEEN_TUPLE)) == 0;
 }
 
-static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, rs_error *err) {
+static rs_status resolve(rs_arrow_field *self, bool *whole, rs_error *err) {
     const uint32_t seen = self->seen & ~(uint32_t)RS_ARROW_SEEN_NULL;
     rs_status status = RS_OK;
     self->problem = RS_ARROW_PROBLEM_NONE;
@@ -393,13 +390,13 @@ static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, 
         self->problem = RS_ARROW_PROBLEM_DEPTH;
     } else if (seen == RS_ARROW_SEEN_STRUCT) {
         rs_arrow_set_kind(self, RS_ARROW_KIND_STRUCT);
-        status = resolve_children(self, n_fields, whole, err);
+        status = resolve_children(self, whole, err);
     } else if (seen == RS_ARROW_SEEN_TUPLE && self->n_items != UINT32_MAX && (self->rows || !items_alike(self))) {
         rs_arrow_set_kind(self, RS_ARROW_KIND_STRUCT);
-        status = resolve_children(self, n_fields, whole, err);
+        status = resolve_children(self, whole, err);
     } else if (seen != 0 && (seen & ~(uint32_t)(RS_ARROW_SEEN_LIST | RS_ARROW_SEEN_TUPLE)) == 0) {
-        if ((seen & RS_ARROW_SEEN_TUPLE) != 0) RS_TRY(merge_items(self, n_fields, err));
-        status = resolve_list(self, n_fields, whole, err);
+        if ((seen & RS_ARROW_SEEN_TUPLE) != 0) RS_TRY(merge_items(self, err));
+        status = resolve_list(self, whole, err);
     } else {
         resolve_scalars(self, seen);
         if ((seen & RS_ARROW_SEEN_ODD_KEY) != 0 &&
@@ -411,9 +408,9 @@ static rs_status resolve(rs_arrow_field *self, uint32_t *n_fields, bool *whole, 
     return status;
 }
 
-rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err) {
+rs_status rs_arrow_resolve(rs_arrow_field *root, bool *whole, rs_error *err) {
     *whole = true;
-    return resolve(root, n_fields, whole, err);
+    return resolve(root, whole, err);
 }
 
 void rs_arrow_seal(rs_arrow_field *self) {

@@ -116,6 +116,7 @@ struct rs_arrow_field {
     rs_arrow_field *alias;   /* the element that an item of tuples was merged into, or NULL */
     bool closed;             /* export only the existing children; skip others */
     bool utc;                /* datetimes of a named zone are in UTC, so their offset is not needed */
+    uint32_t n_below;        /* only for the root: number of fields below it */
     bool rows;               /* only for the root: tuples of one length become structs, whatever their items are */
     bool sealed;             /* no more children may be added */
     bool present;            /* at least one record, or its tree, has the field */
@@ -157,23 +158,21 @@ RS_NODISCARD rs_status rs_arrow_field_new(rs_arrow_field **out, rs_error *err);
 void rs_arrow_field_free(rs_arrow_field *self);
 
 /* Sets *out to the child with a name of `size` bytes of UTF-8. Adds a missing child, but in a closed or sealed field
- * sets *out to NULL. *n_fields counts the fields of the tree. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT for
+ * sets *out to NULL. RS_E_ARG_TEXT for a name with a NUL, RS_E_ARG_LIMIT for
  * too many fields, RS_E_MEM. */
-RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
-                                            rs_arrow_field **out, rs_error *err);
+RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, rs_arrow_field **out,
+                                            rs_error *err);
 /* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT also for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
-                                            uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
+                                            rs_arrow_field **out, rs_error *err);
 /* Takes a key of the any value of a dict. For a str, sets *is_name to true and *out as rs_arrow_field_named does; for
  * another key, sets them to false and NULL. Also rules 20 to 23 of FORMAT.md. */
-RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
+RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, bool *is_name,
                                              rs_arrow_field **out, rs_error *err);
 /* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */
-RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uint32_t *n_fields, rs_arrow_field **out,
-                                           rs_error *err);
+RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, rs_arrow_field **out, rs_error *err);
 /* Sets *out to the element of lists. Errors as rs_arrow_field_child. */
-RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, uint32_t *n_fields, rs_arrow_field **out,
-                                              rs_error *err);
+RS_NODISCARD rs_status rs_arrow_field_element(rs_arrow_field *self, rs_arrow_field **out, rs_error *err);
 
 /* Writes the path of the field for messages, such as a.b[], and $ for the root; cut to `size` bytes. */
 void rs_arrow_field_path(const rs_arrow_field *self, char *to, size_t size);
@@ -198,7 +197,7 @@ void rs_arrow_clear_kinds(rs_arrow_field *self);
  * a field without a type, sets `problem`, and *whole to false. Tuples become lists if their lengths differ or their
  * items share a type, else structs; with root->rows, tuples of one length at the root always become structs. Errors of
  * rs_arrow_field_child. */
-RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, uint32_t *n_fields, bool *whole, rs_error *err);
+RS_NODISCARD rs_status rs_arrow_resolve(rs_arrow_field *root, bool *whole, rs_error *err);
 
 /* Sets the type of one field. */
 void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind);

@@ -52,7 +52,7 @@ void rs_arrow_out_infer_all(rs_arrow_out *self) {
 }
 
 rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
-    RS_TRY(rs_arrow_resolve(self->root, &self->program.n_fields, whole, err));
+    RS_TRY(rs_arrow_resolve(self->root, whole, err));
     if (self->program.shares && self->walk.mode != RS_ARROW_INFER_ALL) *whole = false;
     return RS_OK;
 }

@@ -116,7 +116,7 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
     const uint8_t *p = keys->in.ptr;
     *child = NULL;
     if (p != keys->in.end && *p >= RS_FMT_TAG_STR1 && *p <= RS_FMT_TAG_STR4) {
-        RS_TRY(rs_arrow_next_name(&keys->in, field, &self->n_fields, child, err));
+        RS_TRY(rs_arrow_next_name(&keys->in, field, child, err));
     } else {
         RS_TRY(rs_path_any_pass(keys, err));
         if (!field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
@@ -163,7 +163,7 @@ static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_f
 static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
     RS_TRY(alloc(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
-    for (uint32_t i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &self->n_fields, &op->items[i], err));
+    for (uint32_t i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &op->items[i], err));
     return RS_OK;
 }
 
@@ -175,7 +175,7 @@ static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error
         return compile_row(self, op, op->items, err);
     }
     if (node->param == 0) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
-    RS_TRY(rs_arrow_field_element(op->field, &self->n_fields, &element, err));
+    RS_TRY(rs_arrow_field_element(op->field, &element, err));
     return compile_children(self, op, element, err);
 }
 
@@ -206,7 +206,7 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
         RS_TRY(make_items(self, op, node->count, err));
         return compile_per_item(self, op, err);
     }
-    RS_TRY(rs_arrow_field_element(op->field, &self->n_fields, &element, err));
+    RS_TRY(rs_arrow_field_element(op->field, &element, err));
     RS_TRY(new_ops(self, 1, &op->children, err));
     op->n_children = 1;
     RS_TRY(compile(self, op->children, node->children, element, err));
@@ -214,13 +214,13 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
     return RS_OK;
 }
 
-static rs_status compile_const(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_const(rs_arrow_op *op, rs_error *err) {
     rs_cursor cursor = {.in = rs_slice_of(op->node->aux, op->node->aux_size_bytes), .budget = {.depth = RS_FMT_DEPTH}};
     cursor.budget.values = cursor.budget.bytes = op->node->aux_size_bytes;
-    return rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err);
+    return rs_arrow_infer_any(op->field, &cursor, err);
 }
 
-static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
+static rs_status compile_array(rs_arrow_op *op, rs_error *err) {
     const rs_node *node = op->node;
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     rs_array_type type;
@@ -232,7 +232,7 @@ static rs_status compile_array(rs_arrow_program *self, rs_arrow_op *op, rs_error
         op->sure = false; /* each array has its own number of dimensions */
         return RS_OK;
     }
-    return rs_arrow_infer_array(op->field, &type, ndim, &self->n_fields, err);
+    return rs_arrow_infer_array(op->field, &type, ndim, err);
 }
 
 /* ---- Ext nodes ---- */
@@ -250,8 +250,7 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     if (n > RS_FMT_TREE_NODES) return rs_decode_bad_value(err, "too many names");
     RS_TRY(alloc(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
-    for (uint64_t i = 0; i < n; i++)
-        RS_TRY(rs_arrow_next_name(&names, op->field, &self->n_fields, &child->items[i], err));
+    for (uint64_t i = 0; i < n; i++) RS_TRY(rs_arrow_next_name(&names, op->field, &child->items[i], err));
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     if (payload->kind == RS_FMT_NODE_TUPLE && payload->n_children == n) {
         RS_TRY(compile_row(self, child, child->items, err));
@@ -319,7 +318,7 @@ static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs
         rs_cursor cursor = {.budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH},
                             .shared = true};
         RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
-        RS_TRY(rs_arrow_infer_any(op->field, &cursor, &self->n_fields, err));
+        RS_TRY(rs_arrow_infer_any(op->field, &cursor, err));
     }
     return remember(self, table, op->field, op, err);
 }
@@ -358,8 +357,8 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
         if (node->children->kind == RS_FMT_NODE_INT) rs_arrow_add_ints(field, INT64_MIN, INT64_MAX);
         return compile_children(self, op, field, err);
     case RS_FMT_NODE_DICT_CODED: return compile_tables(self, op, err);
-    case RS_FMT_NODE_CONST: return compile_const(self, op, err);
-    case RS_FMT_NODE_NDARRAY: return compile_array(self, op, err);
+    case RS_FMT_NODE_CONST: return compile_const(op, err);
+    case RS_FMT_NODE_NDARRAY: return compile_array(op, err);
     case RS_FMT_NODE_EXT: return compile_ext(self, op, err);
     default: op->sure = false; return RS_OK; /* any, map */
     }

@@ -2,7 +2,7 @@
  * of values of the tree to the fields, so most records need not be read to know the types. */
 #pragma once
 
-#include "arrow/rs_arrow_infer.h"
+#include "arrow/rs_arrow_walk_any.h"
 
 typedef struct rs_arrow_op rs_arrow_op;
 
@@ -39,8 +39,7 @@ typedef struct rs_arrow_program {
     rs_arrow_known *known; /* a hash table; open addressing */
     size_t n_known, known_capacity;
     uint64_t n_ops;
-    uint32_t n_fields; /* number of fields below the root field */
-    bool shares;       /* keys of a map share a node, which may have more kinds of values than one key */
+    bool shares; /* keys of a map share a node, which may have more kinds of values than one key */
 } rs_arrow_program;
 
 /* Frees all ops and zeroes the struct. */

@@ -14,9 +14,7 @@ static rs_status put_bytes(rs_arrow_field *field, rs_cursor *cursor, const rs_no
     const uint8_t *p;
     uint64_t n;
     RS_TRY(rs_decode_bytes(cursor, node, &n, &p, err));
-    if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_BYTES) == 0)) return rs_arrow_misfit(field, err);
-    RS_TRY(rs_buffer_append(&field->bytes, p, (size_t)n, err));
-    return rs_arrow_end_value(field, field->bytes.size_bytes, err);
+    return rs_arrow_append_bytes(field, p, n, err);
 }
 
 static uint64_t float_bits(double value) {
@@ -332,7 +330,7 @@ static rs_status field_of_key(rs_arrow_walk *self, rs_arrow_field *field, rs_cur
                             "a key is a str with a lone surrogate, and names of Arrow fields are UTF-8");
     }
     const char *name = self->scratch.size_bytes == 0 ? "" : (const char *)self->scratch.data;
-    return rs_arrow_field_child(field, name, self->scratch.size_bytes, &self->program->n_fields, out, err);
+    return rs_arrow_field_child(field, name, self->scratch.size_bytes, out, err);
 }
 
 /* Takes a value of a map at `child`, the field of its key. If that is NULL, skips the value or reports a misfit. */
@@ -410,13 +408,13 @@ static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_curso
     case RS_FMT_NODE_TUPLE: return put_tuple(self, op, cursor, body, bits, err);
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_NUMBERS: return put_list(self, op, cursor, body, err);
-    case RS_FMT_NODE_ANY: return rs_arrow_put_items(self, op, cursor, err);
+    case RS_FMT_NODE_ANY: return rs_arrow_put_items(self, op->field, op->items, op->n_items, cursor, err);
     default: break;
     }
     RS_TRY(rs_decode_spend_bytes(cursor, op->node->aux_size_bytes, err));
     rs_slice rest = cursor->in;
     cursor->in = rs_slice_of(op->node->aux, op->node->aux_size_bytes);
-    RS_TRY(rs_arrow_put_items(self, op, cursor, err));
+    RS_TRY(rs_arrow_put_items(self, op->field, op->items, op->n_items, cursor, err));
     cursor->in = rest;
     return RS_OK;
 }

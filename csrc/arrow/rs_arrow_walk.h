@@ -3,7 +3,7 @@
  * rules 20 to 23 and 31 of FORMAT.md. */
 #pragma once
 
-#include "arrow/rs_arrow_walk_any.h"
+#include "arrow/rs_arrow_program.h"
 
 /* Takes the value of op->node; op->field is not NULL. The body is at `body`, or at the cursor if `body` is NULL.
  * Errors of the rules above; RS_E_FMT_VALUE for a value that does not match its field; RS_E_ARG_TEXT for text with a

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "arrow/rs_arrow_builder.h"
-#include "arrow/rs_arrow_program.h"
+#include "arrow/rs_arrow_infer.h"
 
 enum {
     RS_ARROW_PUT = 0,        /* append */
@@ -13,7 +13,7 @@ enum {
 
 /* The state of a walk. Borrows the ops, owns scratch. One thread at a time may use it. */
 typedef struct rs_arrow_walk {
-    rs_arrow_program *program;
+    struct rs_arrow_program *program;
     int mode;          /* RS_ARROW_PUT, INFER_REST or INFER_ALL */
     rs_buffer scratch; /* the text of a Decimal or of a map's key, the items of a narrow array */
 } rs_arrow_walk;
@@ -48,5 +48,9 @@ RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *fie
 RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type,
                                           uint32_t ndim, const uint64_t *dims, const uint8_t *data, rs_error *err);
 
-/* Takes the any tuple at the cursor as the items of the op. */
-RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
+/* Takes the any tuple at the cursor as the values of the n fields `items`. */
+RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items,
+                                          uint64_t n, rs_cursor *cursor, rs_error *err);
+
+/* Adds the kinds of the any value at the cursor. Rules 20 to 23 of FORMAT.md; errors of rs_arrow_field_named. */
+RS_NODISCARD rs_status rs_arrow_infer_any(rs_arrow_field *field, rs_cursor *cursor, rs_error *err);

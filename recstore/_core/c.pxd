@@ -486,8 +486,6 @@ cdef extern from "recstore.h" nogil:
         uint8_t kind, problem
         rs_bool closed, utc, rows, present
         uint64_t n_null
-    ctypedef struct rs_arrow_program:
-        uint32_t n_fields
     ctypedef struct rs_arrow_block:
         rs_bool known
     ctypedef struct rs_arrow_source:
@@ -500,10 +498,9 @@ cdef extern from "recstore.h" nogil:
         uint64_t index
     ctypedef struct rs_arrow_out:
         rs_arrow_field *root
-        rs_arrow_program program
         rs_slice missing
         rs_bool has_rest, wide
-    rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
+    rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size,
                                    rs_arrow_field **out, rs_error *err)
     void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)
     void rs_arrow_request_views(rs_arrow_field *self)

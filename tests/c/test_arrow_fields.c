@@ -165,7 +165,7 @@ TEST(test_wanted_fields) {
     for (unsigned compress = 0; compress < 2; compress++) {
         rs_arrow_field *field;
         REQUIRE(open_built(&f.o, build(add_texts, N, compress == 1)));
-        CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &f.o.out.program.n_fields, &field, &err), &err);
+        CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &field, &err), &err);
         f.o.out.root->closed = true;
         if (CHECK_OK(read_table(&f.o, N), &err)) {
             CHECK(f.o.batch.n_children == 1 && f.o.batch.length == N);
@@ -275,7 +275,7 @@ static void check_wanted_item(bool text, unsigned wanted) {
     hand_finish(&h, 0);
     b.data = h.data, b.size = h.size;
     REQUIRE_OK(open_over(&f.o, &b), &err);
-    CHECK_OK(rs_arrow_field_child(f.o.out.root, items[wanted], 1, &f.o.out.program.n_fields, &item, &err), &err);
+    CHECK_OK(rs_arrow_field_child(f.o.out.root, items[wanted], 1, &item, &err), &err);
     f.o.out.root->closed = true;
     if (CHECK_OK(read(&f.o, NULL, 0, 1, 50, &batch), &err)) {
         const struct ArrowArray *one = batch.children[0];

@@ -201,9 +201,9 @@ TEST(test_chosen_fields) {
     static batch_export o;
     rs_arrow_field *child;
     REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
-    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.program.n_fields, &child, &err), &err);
+    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &child, &err), &err);
     o.out.root->closed = true;
-    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &o.out.program.n_fields, &child, &err), &err);
+    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &child, &err), &err);
     CHECK(child == NULL);
     REQUIRE_OK(read_table(&o, 1000), &err);
     CHECK(o.batch.n_children == 1 && int_at(o.batch.children[0], 999) == 999);

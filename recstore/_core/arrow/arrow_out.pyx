@@ -138,7 +138,7 @@ cdef class ArrowExport(SelectionReader):
         cdef rs_error err
         cdef rs_arrow_field *out = NULL
         name = key.encode("utf-8", "surrogatepass")
-        check(rs_arrow_field_child(at, name, len(name), &self.core.program.n_fields, &out, &err), &err)
+        check(rs_arrow_field_child(at, name, len(name), &out, &err), &err)
         return out
 
     # ---- Types ----
