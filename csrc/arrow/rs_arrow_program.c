@@ -341,7 +341,7 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
     op->field = field;
     op->sure = true;
     if (field == NULL || rs_arrow_infer_leaf(field, node)) return RS_OK;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STRUCT: return compile_struct(self, op, err);
     case RS_FMT_NODE_TUPLE: return compile_tuple(self, op, err);
     case RS_FMT_NODE_LIST:
@@ -360,8 +360,14 @@ static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node 
     case RS_FMT_NODE_CONST: return compile_const(op, err);
     case RS_FMT_NODE_NDARRAY: return compile_array(op, err);
     case RS_FMT_NODE_EXT: return compile_ext(self, op, err);
-    default: op->sure = false; return RS_OK; /* any, map */
+    case RS_FMT_NODE_ANY:
+    case RS_FMT_NODE_MAP: op->sure = false; break;
+    case RS_NODES_NUMBER:
+    case RS_NODES_TEXT:
+    case RS_FMT_NODE_BYTES:
+    case RS_FMT_NODE_SAME: break;
     }
+    return RS_OK;
 }
 
 static rs_status compile_known(rs_arrow_program *self, const void *owner, const rs_node *node, rs_arrow_field *field,

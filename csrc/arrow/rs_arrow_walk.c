@@ -439,7 +439,7 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     if (self->mode == RS_ARROW_INFER_REST && op->sure) {
         return body != NULL ? RS_OK : rs_path_pass(cursor, node, bits, err);
     }
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STRUCT:
         if (!appends(self))
             rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT | (op->odd_key ? RS_ARROW_SEEN_ODD_KEY : 0));
@@ -460,8 +460,12 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_MAP: return put_map(self, op, cursor, err);
     case RS_FMT_NODE_NDARRAY: return put_array_node(self, op, cursor, body, err);
     case RS_FMT_NODE_EXT: return put_ext_node(self, op, cursor, body, bits, err);
-    default: return put_leaf(self, op->field, node, cursor, body, bits, err);
+    case RS_NODES_NUMBER:
+    case RS_NODES_TEXT:
+    case RS_FMT_NODE_BYTES:
+    case RS_FMT_NODE_SAME: break;
     }
+    return put_leaf(self, op->field, node, cursor, body, bits, err);
 }
 
 rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err) {

@@ -23,13 +23,19 @@ typedef struct rs_column {
 
 /* Returns the type of the numbers of a node; 0 for another node. */
 static inline unsigned rs_column_type_of(const rs_node *node) {
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_BOOL: return RS_COLUMN_BOOL;
     case RS_FMT_NODE_INT: return RS_COLUMN_INT;
     case RS_FMT_NODE_FLOAT:
     case RS_FMT_NODE_DECIMAL: return RS_COLUMN_FLOAT;
-    default: return 0;
+    case RS_NODES_TEXT:
+    case RS_NODES_STEP:
+    case RS_NODES_LIST:
+    case RS_NODES_OTHER:
+    case RS_FMT_NODE_ANY:
+    case RS_FMT_NODE_CONST: break;
     }
+    return 0;
 }
 
 /* Returns the size of one number in bytes. */

@@ -255,7 +255,7 @@ static rs_status follow_key(const rs_compiled_path *self, rs_cursor *cursor, rs_
         const rs_node *node = place->node;
         int32_t to;
         if (node == NULL) return find_in_any(cursor, place, key, found, err);
-        switch (node->kind) {
+        switch ((rs_node_code)node->kind) {
         case RS_FMT_NODE_CONST: RS_TRY(rs_path_open(cursor, place, err)); break;
         case RS_FMT_NODE_EXT:
             to = step_at(self, number, node);
@@ -281,7 +281,13 @@ static rs_status follow_key(const rs_compiled_path *self, rs_cursor *cursor, rs_
         case RS_FMT_NODE_LIST:
         case RS_FMT_NODE_NUMBERS:
         case RS_FMT_NODE_TUPLE: return key->is_index ? find_element(cursor, place, key->index, found, err) : RS_OK;
-        default: return RS_OK;
+        case RS_NODES_NUMBER:
+        case RS_NODES_TEXT:
+        case RS_NODES_STEP:
+        case RS_FMT_NODE_ANY:
+        case RS_FMT_NODE_BYTES:
+        case RS_FMT_NODE_NDARRAY:
+        case RS_FMT_NODE_SAME: return RS_OK;
         }
     }
 }

@@ -169,9 +169,25 @@ enum { RS_FMT_RARE_BYTES = 64 /* the most bytes of the bit group and the rare gr
     X(RUNS,       27, "runs",       NONE,  NONE,     0,   1, 1,    0, 0,    NONE, NONE,      PLACED)   \
     X(EXCEPTIONS, 28, "exceptions", NONE,  NONE,     0,   2, 2,    0, 0,    FIRST, NONE,     PLACED)   \
     X(MAP,        30, "map",        NONE,  NONE,     0,   2, 2,    0, 0,    NONE, NONE,      MAP)
-/* clang-format on */
 #define RS_FMT_NODE_NUMBER(name, number, ...) RS_FMT_NODE_##name = number,
-enum { RS_FMT_NODE_ROWS(RS_FMT_NODE_NUMBER) RS_FMT_NODE_END, RS_FMT_NODE_LAST = RS_FMT_NODE_END - 1 };
+typedef enum rs_node_code { RS_FMT_NODE_ROWS(RS_FMT_NODE_NUMBER) } rs_node_code;
+enum { RS_FMT_NODE_LAST = RS_FMT_NODE_MAP, RS_FMT_NODE_END };
+/* Kinds that readers treat alike. A reader switches over rs_node_code without `default`, so the compiler names each
+ * reader that lacks a new kind. A kind except any and const is in one of the first five groups: numbers, text, steps to
+ * the node of the value, lists, others. FIXED: the values are always fixed. VARIABLE: never, and without children. */
+#define RS_NODES_NUMBER RS_FMT_NODE_INT: case RS_FMT_NODE_FLOAT: case RS_FMT_NODE_BOOL: case RS_FMT_NODE_DECIMAL
+#define RS_NODES_TEXT RS_FMT_NODE_STR: case RS_FMT_NODE_SYMBOLS: case RS_FMT_NODE_CONCAT: \
+    case RS_FMT_NODE_DIGITS: case RS_FMT_NODE_HEX: case RS_FMT_NODE_ALPHABET
+#define RS_NODES_STEP RS_FMT_NODE_UNION: case RS_FMT_NODE_OPTIONAL: case RS_FMT_NODE_DICT_CODED: \
+    case RS_FMT_NODE_RISING: case RS_FMT_NODE_RUNS: case RS_FMT_NODE_EXCEPTIONS
+#define RS_NODES_LIST RS_FMT_NODE_LIST: case RS_FMT_NODE_NUMBERS: case RS_FMT_NODE_TUPLE
+#define RS_NODES_OTHER RS_FMT_NODE_BYTES: case RS_FMT_NODE_STRUCT: case RS_FMT_NODE_NDARRAY: \
+    case RS_FMT_NODE_EXT: case RS_FMT_NODE_SAME: case RS_FMT_NODE_MAP
+#define RS_NODES_FIXED RS_NODES_NUMBER: case RS_FMT_NODE_CONST: case RS_FMT_NODE_DICT_CODED: \
+    case RS_FMT_NODE_DIGITS: case RS_FMT_NODE_HEX: case RS_FMT_NODE_SAME: case RS_FMT_NODE_RISING: \
+    case RS_FMT_NODE_RUNS
+#define RS_NODES_VARIABLE RS_FMT_NODE_ANY: case RS_FMT_NODE_STR: case RS_FMT_NODE_BYTES: case RS_FMT_NODE_SYMBOLS
+/* clang-format on */
 enum { RS_FMT_UNION_CHILDREN = 256, RS_FMT_CONCAT_CHILDREN = 64 };
 
 /* Packed nodes. */

@@ -304,7 +304,7 @@ static rs_status compile_const(rs_node *n, uint64_t offset, rs_error *err) {
 /* Computes the sizes of one node. Its children, which have larger numbers, are compiled already. */
 static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
-    switch (n->kind) {
+    switch ((rs_node_code)n->kind) {
     case RS_FMT_NODE_CONST: RS_TRY(compile_const(n, offset, err)); break;
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DIGITS:
@@ -348,7 +348,8 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         n->fixed = n->children->fixed;
         n->size_bytes = n->children->size_bytes;
         break;
-    default: break;
+    case RS_NODES_VARIABLE:
+    case RS_FMT_NODE_MAP: break;
     }
     n->alone_bytes = (n->bits + 7u) / 8u;
     return RS_OK;

@@ -87,19 +87,12 @@ static rs_status add_elements(rs_cursor *self, const rs_node *child, uint64_t n,
 static rs_status add_list(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_node_size *sizes,
                           rs_error *err) {
     const rs_node *child = node->children;
-    const uint8_t *begin = self->in.ptr, *bodies = NULL;
+    const uint8_t *begin = self->in.ptr, *bodies;
     rs_slice group;
-    uint64_t n = node->count;
-    if (body != NULL) {
-        RS_TRY(rs_decode_enter(self, n, err));
-        group = rs_slice_of(body, (size_t)((n * child->bits + 7) / 8));
-        bodies = group.end;
-        sizes[node->index].bits += node->bits + list_padding(child, n);
-    } else {
-        RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
-        sizes[node->index].bits += node->bits + 8 * (uint64_t)(self->in.ptr - begin) - n * child->bits;
-        if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
-    }
+    uint64_t n;
+    RS_TRY(rs_decode_list(self, node, body, &n, &group, &bodies, err));
+    sizes[node->index].bits += node->bits + list_padding(child, n);
+    if (body == NULL) sizes[node->index].bits += 8 * ((uint64_t)(group.end - begin) - (n * child->bits + 7) / 8);
     RS_TRY(add_elements(self, child, n, &group, bodies, sizes, err));
     rs_decode_leave(self);
     return RS_OK;
@@ -175,7 +168,7 @@ static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *
                            rs_node_size *sizes, rs_error *err) {
     const uint8_t *begin = self->in.ptr;
     sizes[node->index].values++;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_LIST: return add_list(self, node, body, sizes, err);
     case RS_FMT_NODE_MAP: return add_map(self, node, sizes, err);
     case RS_FMT_NODE_TUPLE:
@@ -188,7 +181,10 @@ static rs_status add_value(rs_cursor *self, const rs_node *node, const uint8_t *
     case RS_FMT_NODE_NDARRAY:
         if (body == NULL) return add_array(self, node, sizes, err);
         break;
-    default: break;
+    case RS_NODES_FIXED:
+    case RS_NODES_VARIABLE:
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_ALPHABET: break;
     }
     if (body == NULL) RS_TRY(rs_path_pass(self, node, bits, err));
     sizes[node->index].bits += node->bits + 8 * (body == NULL ? (uint64_t)(self->in.ptr - begin) : node->size_bytes);

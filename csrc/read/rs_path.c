@@ -108,7 +108,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     uint64_t n;
     unsigned unit;
     const uint8_t *p;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_ANY: return rs_path_any_pass(self, err);
     case RS_FMT_NODE_STR: return rs_decode_str_units(self, node, &n, &unit, &p, err);
     case RS_FMT_NODE_BYTES:
@@ -128,8 +128,9 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
     case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
     case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
-    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
+    case RS_NODES_FIXED: break;
     }
+    return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
 }
 
 rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs_error *err) {
@@ -183,14 +184,19 @@ static rs_status settle_exceptions(rs_cursor *self, rs_place *place, rs_error *e
 rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
     bool absent = false;
     while (place->node != NULL && !absent) {
-        switch (place->node->kind) {
+        switch ((rs_node_code)place->node->kind) {
         case RS_FMT_NODE_UNION: RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err)); break;
         case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
         case RS_FMT_NODE_ANY: place->node = NULL; break;
         case RS_FMT_NODE_EXCEPTIONS: RS_TRY(settle_exceptions(self, place, err)); break;
         case RS_FMT_NODE_RISING:
         case RS_FMT_NODE_RUNS: RS_TRY(rs_decode_placed(self, &place->node, &place->body, &place->bits, err)); break;
-        default: return RS_OK;
+        case RS_NODES_NUMBER:
+        case RS_NODES_TEXT:
+        case RS_NODES_LIST:
+        case RS_NODES_OTHER:
+        case RS_FMT_NODE_CONST:
+        case RS_FMT_NODE_DICT_CODED: return RS_OK;
         }
     }
     return RS_OK;

@@ -182,7 +182,7 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
     unsigned unit;
     rs_slice codes;
     const uint8_t *p;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STR:
         RS_TRY(rs_decode_str_units(cursor, node, &n, &unit, &p, err));
         return put_units(self, p, n, unit, err);
@@ -212,8 +212,14 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
     case RS_FMT_NODE_UNION:
         RS_TRY(rs_decode_choose(cursor, &node, &body, &bits, err));
         return rs_text_put(self, cursor, node, body, bits, err);
-    default: return no_text(err);
+    case RS_NODES_NUMBER:
+    case RS_NODES_LIST:
+    case RS_NODES_OTHER:
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+    case RS_FMT_NODE_EXCEPTIONS: break;
     }
+    return no_text(err);
 }
 
 /* ---- Short texts ---- */

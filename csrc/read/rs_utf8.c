@@ -194,7 +194,7 @@ rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place,
     const rs_node *node = place->node;
     *taken = false;
     if (node == NULL) return take_any(out, cursor, taken, err);
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STR: {
         uint64_t n;
         unsigned unit;
@@ -212,8 +212,13 @@ rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place,
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
         return take_any(out, &aux, taken, err);
     }
-    default: return RS_OK;
+    case RS_NODES_NUMBER:
+    case RS_NODES_STEP:
+    case RS_NODES_LIST:
+    case RS_NODES_OTHER:
+    case RS_FMT_NODE_ANY: break;
     }
+    return RS_OK;
 }
 
 void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out) {

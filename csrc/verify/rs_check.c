@@ -3,7 +3,10 @@
 
 #include "read/rs_text.h"
 
-static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+/* Checks a value, and skips it unless it is fixed. The body of a fixed value is at `body`, and its bytes are within
+ * bounds, but union numbers, dict-coded numbers and texts may be wrong, and the budgets too small. Otherwise `body` is
+ * NULL, and the body is at the cursor. */
+static rs_status check_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err);
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err);
 
 /* A walk through a record. Every function here gets the address of `cursor`. */
@@ -34,20 +37,13 @@ static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t 
     return status;
 }
 
-static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status check_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
     rs_packed_ints numbers;
     uint64_t n;
     RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
     rs_decode_leave(self);
     return RS_OK;
 }
-
-/* Checks an optional that is not fixed. The body of its value, if any, is at the cursor. */
-static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
-
-/* Checks the value of an exceptions node. `body` is NULL if the node is not fixed. */
-static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
-                                  rs_error *err);
 
 static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err) {
     rs_cursor aux = *self;
@@ -57,91 +53,29 @@ static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err
     return rs_any_skip(&aux.in, 0, &self->budget, err);
 }
 
-/* Checks a fixed body. Its bytes are within bounds, but union numbers, dict-coded numbers and texts may be wrong, and
- * the budgets too small. */
-static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
-    switch (node->kind) {
-    case RS_FMT_NODE_CONST: return check_const(self, node, err);
-    case RS_FMT_NODE_LIST: {
-        const rs_node *child = node->children;
-        rs_slice group;
-        RS_TRY(rs_decode_enter(self, node->count, err));
-        RS_TRY(count(self, node->count, err));
-        group.ptr = body;
-        group.end = body + ((uint64_t)node->count * child->bits + 7) / 8;
-        for (uint64_t i = 0; i < node->count; i++) {
-            RS_TRY(check_fixed(self, child, group.end + i * child->size_bytes,
-                               rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
-        }
-        rs_decode_leave(self);
-        return RS_OK;
-    }
-    case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: {
-        uint8_t room[RS_CHILDREN_BITS_ROOM];
-        rs_slice group = rs_decode_children_bits(node, body, bits, room);
-        RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
-        for (uint64_t i = 0; i < node->n_children; i++) {
-            const rs_node *child = &node->children[i];
-            RS_TRY(check_fixed(self, child, body + child->body_off,
-                               rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
-        }
-        rs_decode_leave(self);
-        return RS_OK;
-    }
-    case RS_FMT_NODE_UNION: {
-        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
-        const rs_node *child = &node->children[bits];
-        rs_slice group = rs_slice_of(body, child->alone_bytes);
-        return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
-                           err);
-    }
-    case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
-    case RS_FMT_NODE_DICT_CODED: return check_entry(self, node, bits, err);
-    case RS_FMT_NODE_OPTIONAL: return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
-    case RS_FMT_NODE_EXCEPTIONS: return check_exceptions(self, node, body, bits, err);
-    case RS_FMT_NODE_RISING:
-    case RS_FMT_NODE_RUNS:
-        RS_TRY(rs_decode_placed(self, &node, &body, &bits, err));
-        return check_fixed(self, node, body, bits, err);
-    case RS_FMT_NODE_CONCAT:
-    case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
-    case RS_FMT_NODE_HEX:
-    case RS_FMT_NODE_ALPHABET: return rs_decode_spend_bytes(self, rs_alphabet_length(node, node->count), err);
-    case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node->data_bytes, err);
-    default: return RS_OK;
-    }
-}
-
 /* Checks n elements of a list, or keys or values of a map. Fixed elements are at `bodies`, others at the cursor. */
-static rs_status skip_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
-                               const uint8_t *bodies, rs_error *err) {
+static rs_status check_elements(rs_cursor *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                                const uint8_t *bodies, rs_error *err) {
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
-        if (child->fixed) {
-            RS_TRY(check_fixed(self, child, bodies + i * child->size_bytes, bits, err));
-        } else {
-            RS_TRY(skip_appended(self, child, bits, err));
-        }
+        RS_TRY(check_value(self, child, bodies == NULL ? NULL : bodies + i * child->size_bytes,
+                           rs_decode_bits_unchecked(group, i * child->bits, child->bits), err));
     }
     return RS_OK;
 }
 
-static rs_status skip_list(rs_cursor *self, const rs_node *node, rs_error *err) {
-    const rs_node *child = node->children;
+static rs_status check_list(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_error *err) {
+    const uint8_t *bodies;
     rs_slice group;
     uint64_t n;
-    const uint8_t *bodies = NULL;
-    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    RS_TRY(rs_decode_list(self, node, body, &n, &group, &bodies, err));
     RS_TRY(count(self, n, err));
-    if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
-    RS_TRY(skip_elements(self, child, n, &group, bodies, err));
+    RS_TRY(check_elements(self, node->children, n, &group, bodies, err));
     rs_decode_leave(self);
     return RS_OK;
 }
 
 /* Checks the keys and then the values of a map. Readers check that keys can be hashed and are distinct. */
-static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status check_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *bodies;
     rs_slice group;
     uint64_t n;
@@ -149,32 +83,27 @@ static rs_status skip_map(rs_cursor *self, const rs_node *node, rs_error *err) {
     RS_TRY(count(self, n, err));
     for (unsigned k = 0; k < 2; k++) {
         RS_TRY(rs_decode_elements(self, &node->children[k], n, &group, &bodies, err));
-        RS_TRY(skip_elements(self, &node->children[k], n, &group, bodies, err));
+        RS_TRY(check_elements(self, &node->children[k], n, &group, bodies, err));
     }
     rs_decode_leave(self);
     return RS_OK;
 }
 
-static rs_status skip_row(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
-    const uint8_t *head = NULL;
+static rs_status check_row(rs_cursor *self, const rs_node *node, const uint8_t *head, uint64_t bits, rs_error *err) {
     rs_rare_group room;
     rs_slice group;
     RS_TRY(rs_decode_row(self, node, bits, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        uint64_t own = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        if (child->fixed) {
-            RS_TRY(check_fixed(self, child, head + child->body_off, own, err));
-        } else {
-            RS_TRY(skip_appended(self, child, own, err));
-        }
+        RS_TRY(check_value(self, child, child->fixed ? head + child->body_off : NULL,
+                           rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
     }
     rs_decode_leave(self);
     return RS_OK;
 }
 
-static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status check_str(rs_cursor *self, const rs_node *node, rs_error *err) {
     uint64_t n;
     unsigned unit;
     const uint8_t *units;
@@ -185,68 +114,83 @@ static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status check_array(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_error *err) {
     const uint8_t *data;
-    uint64_t size;
+    uint64_t size = node->data_bytes;
+    if (body != NULL) return rs_decode_spend_shared(self, size, err);
     RS_TRY(rs_node_array_bytes(node, &self->in, &size, err));
     RS_TRY(rs_decode_array_data(self, size, &data, err));
     return rs_decode_spend_shared(self, size, err);
 }
 
-static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
-    const rs_node *child = node->children;
-    const uint8_t *body;
-    if ((bits & 1) == 0) return RS_OK;
-    if (!child->fixed) return skip_appended(self, child, bits >> 1, err);
-    RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
-    return check_fixed(self, child, body, bits >> 1, err);
+static rs_status check_letters(rs_cursor *self, const rs_node *node, const uint8_t *body, rs_error *err) {
+    uint64_t n = node->count;
+    if (body == NULL) RS_TRY(rs_decode_letters(self, node, &n, &body, err));
+    return rs_decode_spend_bytes(self, rs_alphabet_length(node, n), err);
 }
 
-static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
-    uint64_t n;
-    const uint8_t *p;
-    switch (node->kind) {
-    case RS_FMT_NODE_ANY:
-        if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
-            return rs_decode_bad_value(err, "an ext value directly within an ext value");
-        }
-        p = self->in.ptr;
-        RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
-        return rs_decode_spend_shared(self, (uint64_t)(self->in.ptr - p), err);
-    case RS_FMT_NODE_STR: return skip_str(self, node, err);
-    case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
-    case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);
-    case RS_FMT_NODE_ALPHABET:
-        RS_TRY(rs_decode_letters(self, node, &n, &p, err));
-        return rs_decode_spend_bytes(self, rs_alphabet_length(node, n), err);
-    case RS_FMT_NODE_SYMBOLS:
-    case RS_FMT_NODE_CONCAT: return check_text(self, node, NULL, bits, err);
-    case RS_FMT_NODE_OPTIONAL: return skip_optional(self, node, bits, err);
-    case RS_FMT_NODE_EXCEPTIONS: return check_exceptions(self, node, NULL, bits, err);
-    case RS_FMT_NODE_LIST: return skip_list(self, node, err);
-    case RS_FMT_NODE_MAP: return skip_map(self, node, err);
-    case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return skip_row(self, node, bits, err);
-    case RS_FMT_NODE_UNION:
-        if (bits >= node->n_children) return rs_decode_bad_value(err, "a union number is out of range");
-        return check_alone(self, &node->children[bits], err);
-    case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
-    case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
-    default: return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
+static rs_status check_any(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *begin = self->in.ptr;
+    if (node->payload && begin != self->in.end && *begin == RS_FMT_TAG_EXT) {
+        return rs_decode_bad_value(err, "an ext value directly within an ext value");
     }
+    RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
+    return rs_decode_spend_shared(self, (uint64_t)(self->in.ptr - begin), err);
 }
 
+static rs_status check_optional(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
+                                rs_error *err) {
+    const rs_node *child = node->children;
+    if ((bits & 1) == 0) return RS_OK;
+    if (child->fixed && body == NULL) RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
+    return check_value(self, child, body, bits >> 1, err);
+}
+
+/* Checks the value of an exceptions node. */
 static rs_status check_exceptions(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits,
                                   rs_error *err) {
     rs_outer outer;
     bool is_exception;
     RS_TRY(rs_decode_exception(self, node, &is_exception, &outer, err));
-    if (is_exception) {
-        RS_TRY(check_alone(self, &node->children[1], err));
-        return rs_decode_leave_entry(self, &outer, err);
+    if (!is_exception) return check_value(self, node->children, body, bits, err);
+    RS_TRY(check_alone(self, &node->children[1], err));
+    return rs_decode_leave_entry(self, &outer, err);
+}
+
+static rs_status check_value(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
+    uint64_t n;
+    const uint8_t *p;
+    switch ((rs_node_code)node->kind) {
+    case RS_NODES_NUMBER:
+    case RS_FMT_NODE_SAME: return RS_OK;
+    case RS_FMT_NODE_CONST: return check_const(self, node, err);
+    case RS_FMT_NODE_ANY: return check_any(self, node, err);
+    case RS_FMT_NODE_STR: return check_str(self, node, err);
+    case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
+    case RS_FMT_NODE_NUMBERS: return check_numbers(self, node, err);
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_ALPHABET: return check_letters(self, node, body, err);
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_CONCAT: return check_text(self, node, body, bits, err);
+    case RS_FMT_NODE_DICT_CODED: return check_entry(self, node, bits, err);
+    case RS_FMT_NODE_OPTIONAL: return check_optional(self, node, body, bits, err);
+    case RS_FMT_NODE_EXCEPTIONS: return check_exceptions(self, node, body, bits, err);
+    case RS_FMT_NODE_RISING:
+    case RS_FMT_NODE_RUNS:
+        RS_TRY(rs_decode_placed(self, &node, &body, &bits, err));
+        return check_value(self, node, body, bits, err);
+    case RS_FMT_NODE_LIST: return check_list(self, node, body, err);
+    case RS_FMT_NODE_MAP: return check_map(self, node, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return check_row(self, node, body, bits, err);
+    case RS_FMT_NODE_UNION:
+        RS_TRY(rs_decode_choose(self, &node, &body, &bits, err));
+        return check_value(self, node, body, bits, err);
+    case RS_FMT_NODE_NDARRAY: return check_array(self, node, body, err);
+    case RS_FMT_NODE_EXT: return check_value(self, node->children, body, bits, err);
     }
-    if (body != NULL) return check_fixed(self, node->children, body, bits, err);
-    return skip_appended(self, node->children, bits, err);
+    return rs_decode_bad_value(err, "a node of a kind that is not allowed here");
 }
 
 /* Checks and skips a value that stands alone at the cursor. */
@@ -254,7 +198,7 @@ static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err
     const uint8_t *body;
     uint64_t bits;
     RS_TRY(rs_decode_take_alone(self, node, &body, &bits, err));
-    return body == NULL ? skip_appended(self, node, bits, err) : check_fixed(self, node, body, bits, err);
+    return check_value(self, node, body, bits, err);
 }
 
 rs_status rs_check_record(rs_cursor *self, const rs_tree *tree, rs_watch *watch, rs_error *err) {

@@ -49,6 +49,7 @@ static COLD PyObject *dropped(PyObject *out) {
 
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
 static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits);
+static PyObject *list_value(decode_state *self, const rs_node *node, const uint8_t *body);
 static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i);
 
 /* ---- Texts ---- */
@@ -556,17 +557,10 @@ static APART PyObject *placed_value(decode_state *self, const rs_node *node, con
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     const rs_node *child;
     rs_slice group;
-    PyObject *out;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STRUCT: return struct_value(self, node, body, bits);
     case RS_FMT_NODE_TUPLE: return tuple_value(self, node, body, bits);
-    case RS_FMT_NODE_LIST:
-        TRY(rs_decode_enter(&self->cursor, node->count, &self->err));
-        COUNT(node->count);
-        group = rs_slice_of(body, (size_t)(((uint64_t)node->count * node->children->bits + 7) / 8));
-        out = fixed_elements(self, node, node->count, &group, group.end);
-        rs_decode_leave(&self->cursor);
-        return out;
+    case RS_FMT_NODE_LIST: return list_value(self, node, body);
     case RS_FMT_NODE_UNION:
         if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number is out of range");
         child = &node->children[bits];
@@ -582,8 +576,16 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_DIGITS: return text_value(self, node, body, bits);
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_ALPHABET: return letters_value(self, node, body);
-    default: return codec_node_array(self, node, body);
+    case RS_NODES_NUMBER: /* fixed_value makes these three kinds */
+    case RS_FMT_NODE_CONST:
+    case RS_FMT_NODE_DICT_CODED:
+    case RS_NODES_VARIABLE:
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_MAP:
+    case RS_FMT_NODE_SAME:
+    case RS_FMT_NODE_NDARRAY: break;
     }
+    return codec_node_array(self, node, body);
 }
 
 /* ---- Entries of tables ---- */
@@ -704,16 +706,15 @@ static PyObject *any_value(decode_state *self, const rs_node *node) {
     return value;
 }
 
-static PyObject *list_value(decode_state *self, const rs_node *node) {
+static PyObject *list_value(decode_state *self, const rs_node *node, const uint8_t *body) {
     const rs_node *child = node->children;
     bool is_list = node->param == 0;
     const uint8_t *bodies;
     rs_slice group;
     uint64_t n = 0;
-    TRY(rs_decode_list_head(&self->cursor, node, &n, &group, &self->err));
+    TRY(rs_decode_list(&self->cursor, node, body, &n, &group, &bodies, &self->err));
     COUNT(n);
-    if (child->fixed) {
-        TRY(rs_decode_fixed_elements(&self->cursor, child, n, &bodies, &self->err));
+    if (bodies != NULL) {
         PyObject *out = fixed_elements(self, node, n, &group, bodies);
         rs_decode_leave(&self->cursor);
         return out;
@@ -734,18 +735,16 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
     const uint8_t *p;
     uint64_t n = 0;
     unsigned unit_bytes = 0;
-    switch (node->kind) {
+    switch ((rs_node_code)node->kind) {
     case RS_FMT_NODE_STR:
         TRY(rs_decode_str(&self->cursor, node, &n, &unit_bytes, &p, &self->err));
         return decode_str(p, n, unit_bytes);
-    case RS_FMT_NODE_LIST: return list_value(self, node);
+    case RS_FMT_NODE_LIST: return list_value(self, node, NULL);
     case RS_FMT_NODE_MAP: return decode_map(self, node);
     case RS_FMT_NODE_STRUCT:
-        TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
-        return struct_value(self, node, p, bits);
     case RS_FMT_NODE_TUPLE:
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
-        return tuple_value(self, node, p, bits);
+        return node->kind == RS_FMT_NODE_STRUCT ? struct_value(self, node, p, bits) : tuple_value(self, node, p, bits);
     case RS_FMT_NODE_UNION:
         if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number is out of range");
         return decode_alone(self, &node->children[bits]);
@@ -764,8 +763,10 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
         if (!node->children->fixed) return appended_value(self, node->children, bits >> 1);
         TRY(rs_decode_take(&self->cursor, node->children->size_bytes, &p, &self->err));
         return fixed_value(self, node->children, p, bits >> 1);
-    default: return codec_node_array(self, node, NULL);
+    case RS_NODES_FIXED:
+    case RS_FMT_NODE_NDARRAY: break;
     }
+    return codec_node_array(self, node, NULL);
 }
 
 PyObject *decode_alone(decode_state *self, const rs_node *node) {
