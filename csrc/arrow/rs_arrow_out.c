@@ -1,10 +1,17 @@
 /* rs_arrow_out.c: locates records, and reads windows of them. */
 #include "arrow/rs_arrow_out.h"
 
+/* How to read the records of a known block, or a field of them. */
+typedef struct block_plan {
+    rs_tree_paths paths;              /* the first field, so that it has the address of the plan */
+    const rs_arrow_op *op;            /* of the root, or of the node at the end of the path; NULL: walk the path */
+    const rs_compiled_path *compiled; /* NULL: the whole record */
+} block_plan;
+
 rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
     self->walk.program = &self->program;
     self->walk.mode = RS_ARROW_INFER_REST;
-    self->window = RS_ARROW_WINDOW;
+    self->max_records = RS_WINDOW_RECORDS;
     self->batch_bytes = RS_ARROW_BATCH_BYTES;
     return rs_arrow_field_new(&self->root, err);
 }
@@ -24,23 +31,25 @@ static void bound_window(rs_arrow_out *self, const rs_header *header) {
     uint64_t bytes = header->max_bytes < cap ? 2 * header->max_bytes : cap;
     if (header->max_values > bytes / 8) bytes = header->max_values < cap / 8 ? 8 * header->max_values : cap;
     if (header->max_bytes >= cap / 2 || header->max_values >= cap) self->wide = true;
-    if (bytes != 0 && cap / bytes < self->window) self->window = cap / bytes < 1 ? 1 : cap / bytes;
+    if (bytes != 0 && cap / bytes < self->max_records) self->max_records = cap / bytes < 1 ? 1 : cap / bytes;
 }
 
-rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_source *source, uint64_t block,
                                  const rs_compiled_path *compiled, rs_error *err) {
-    rs_arrow_block *at = &source->blocks[block];
+    block_plan *at;
     const rs_tree *tree = &source->store->trees[source->store->blocks[block].tree];
     rs_arrow_op *op = NULL;
     bound_window(self, &source->store->header);
-    at->compiled = compiled;
     if (compiled == NULL) {
         RS_TRY(rs_arrow_compile(&self->program, tree, self->root, &op, err));
     } else if (compiled->name == compiled->keys->n_names) {
         RS_TRY(rs_arrow_compile_node(&self->program, compiled->node, self->root, &op, err));
     }
+    RS_TRY(rs_arrow_program_alloc(&self->program, 1, sizeof *at, &at, err));
+    at->paths.reach = UINT64_MAX;
     at->op = op;
-    at->known = true;
+    at->compiled = compiled;
+    source->of_block[block] = &at->paths;
     if (op == NULL || !op->sure || (compiled != NULL && op->node->kind == RS_FMT_NODE_OPTIONAL)) self->has_rest = true;
     return RS_OK;
 }
@@ -100,28 +109,18 @@ rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err) {
 
 /* Takes the value at a path that leads to the same node in all records of the block. Sets *lacks to whether the record
  * lacks the field. */
-static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *plan, rs_cursor *cursor, bool *lacks,
+static rs_status take_direct(rs_arrow_out *self, const block_plan *plan, rs_cursor *cursor, bool *lacks,
                              rs_error *err) {
-    const rs_compiled_path *path = plan->compiled;
-    const uint8_t *start = cursor->in.ptr;
-    const rs_node *node = plan->op->node;
-    if (rs_slice_left(&cursor->in) < path->least) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-    rs_slice group = rs_slice_of(start + path->group_off, (size_t)path->group_bytes);
-    const bool rare = path->row != NULL && path->row->rare_bytes != 0;
-    const bool none = rare && rs_decode_lacks(path->row, path->node, &group);
-    rs_rare_group room;
-    cursor->in.ptr = start + path->least;
-    if (rare && !none) RS_TRY(rs_decode_rare(cursor, path->row, &group, &room, err));
-    const uint64_t bits = none ? 0 : rs_decode_bits_unchecked(&group, path->bit_off, node->bits);
-    *lacks = node->kind == RS_FMT_NODE_OPTIONAL && node->param == 0 && (bits & 1) == 0;
-    if (*lacks) return RS_OK;
-    if (path->row != NULL && !none) RS_TRY(rs_path_pass_children(cursor, path->row, &group, path->n_before, err));
-    return rs_arrow_put(&self->walk, plan->op, cursor, node->fixed ? start + path->body_off : NULL, bits, err);
+    rs_passed passed = {NULL, 0, NULL};
+    rs_place place;
+    RS_TRY(rs_compiled_path_begin(plan->compiled, &passed, cursor, &place, err));
+    *lacks = place.node->kind == RS_FMT_NODE_OPTIONAL && place.node->param == 0 && (place.bits & 1) == 0;
+    return *lacks ? RS_OK : rs_arrow_put(&self->walk, plan->op, cursor, place.body, place.bits, err);
 }
 
 /* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING if the caller has to act. */
-static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                          const rs_arrow_block *plan, uint32_t local, rs_slice bytes, int *why, rs_error *err) {
+static rs_status take_one(rs_arrow_out *self, const rs_source *source, const rs_block *block, const block_plan *plan,
+                          uint32_t local, rs_slice bytes, int *why, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, local, bytes);
     bool lacks = false;
     if (plan->compiled == NULL) {
@@ -156,25 +155,7 @@ static rs_status put_variable_children(rs_arrow_out *self, const rs_arrow_op *op
     rs_slice group;
     RS_TRY(rs_decode_row(cursor, node, 0, &head, &group, &room, err));
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
-    for (uint32_t i = 0; i < end; i++) {
-        const rs_node *child = &node->children[i];
-        const rs_arrow_op *to = &op->children[i];
-        if (child->fixed) continue;
-        if (rs_decode_is_absent(child, &group)) {
-            if (to->field != NULL) RS_TRY(rs_arrow_append_null(to->field, err));
-            continue;
-        }
-        const uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        if (to->field == NULL) {
-            RS_TRY(rs_path_pass(cursor, child, bits, err));
-        } else if (child->kind == RS_FMT_NODE_STR) {
-            rs_place place;
-            place.node = child, place.body = NULL, place.bits = 0;
-            RS_TRY(rs_arrow_put_text(to->field, cursor, &place, err));
-        } else {
-            RS_TRY(rs_arrow_put(&self->walk, to, cursor, NULL, bits, err));
-        }
-    }
+    RS_TRY(rs_arrow_put_variable(&self->walk, op, cursor, &group, end, err));
     if (end < node->n_children || cursor->in.ptr == cursor->in.end) return RS_OK;
     return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
 }
@@ -193,8 +174,8 @@ static uint32_t end_of_variable_children(const rs_arrow_op *op) {
 
 /* Appends the records of a window whose root is a struct, or a tuple with a field for each item: fixed children column
  * after column, then the other children record after record. */
-static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                             const rs_arrow_op *op, const rs_column_rows *window, uint64_t *at, rs_error *err) {
+static rs_status put_columns(rs_arrow_out *self, const rs_source *source, const rs_block *block, const rs_arrow_op *op,
+                             const rs_column_rows *window, uint64_t *at, rs_error *err) {
     const uint32_t end = end_of_variable_children(op);
     rs_arrow_field *root = op->field;
     for (uint32_t i = 0; i < op->n_children; i++) {
@@ -223,8 +204,8 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
 }
 
 /* Appends a field that has the same offset in all records of a window. */
-static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                                 const rs_arrow_block *plan, const rs_column_rows *window, rs_error *err) {
+static rs_status put_fixed_field(rs_arrow_out *self, const rs_source *source, const rs_block *block,
+                                 const block_plan *plan, const rs_column_rows *window, rs_error *err) {
     rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
     rows.bit_off = plan->compiled->group_off * 8 + plan->compiled->bit_off;
@@ -232,13 +213,13 @@ static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *sour
     return rs_arrow_put_rows(&self->walk, plan->op, &cursor, &rows, err);
 }
 
-static bool may_put_columns(const rs_arrow_out *self, const rs_arrow_block *plan) {
+static bool may_put_columns(const rs_arrow_out *self, const block_plan *plan) {
     if (!self->settled || plan->compiled != NULL || plan->op->field->layout != RS_ARROW_LAYOUT_STRUCT) return false;
     return plan->op->node->kind == RS_FMT_NODE_STRUCT ||
            (plan->op->node->kind == RS_FMT_NODE_TUPLE && plan->op->items != NULL);
 }
 
-static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *plan) {
+static bool is_fixed_field(const rs_arrow_out *self, const block_plan *plan) {
     if (!self->settled || plan->compiled == NULL || plan->op == NULL || !rs_compiled_path_is_fixed(plan->compiled)) {
         return false;
     }
@@ -252,9 +233,8 @@ static rs_slice record_at(const rs_column_rows *window, const rs_block *block, u
 }
 
 /* Takes the records of a window one by one. Sets *taken to the number of records taken. */
-static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                           const rs_arrow_block *plan, const rs_column_rows *window, uint64_t *taken, int *why,
-                           rs_error *err) {
+static rs_status take_each(rs_arrow_out *self, const rs_source *source, const rs_block *block, const block_plan *plan,
+                           const rs_column_rows *window, uint64_t *taken, int *why, rs_error *err) {
     for (*taken = 0; *taken < window->n; (*taken)++) {
         RS_TRY(take_one(self, source, block, plan, rs_column_local_at(window, *taken), record_at(window, block, *taken),
                         why, err));
@@ -264,9 +244,8 @@ static rs_status take_each(rs_arrow_out *self, const rs_arrow_source *source, co
 }
 
 /* Takes the records of a window. After an error, *taken is the position of the bad record in it. */
-static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                             const rs_arrow_block *plan, const rs_column_rows *window, uint64_t *taken, int *why,
-                             rs_error *err) {
+static rs_status take_window(rs_arrow_out *self, const rs_source *source, const rs_block *block, const block_plan *plan,
+                             const rs_column_rows *window, uint64_t *taken, int *why, rs_error *err) {
     const bool by_column = may_put_columns(self, plan);
     const uint64_t least = by_column ? plan->op->node->head_bytes : plan->compiled != NULL ? plan->compiled->least : 0;
     rs_error first;
@@ -289,109 +268,72 @@ static rs_status take_window(rs_arrow_out *self, const rs_arrow_source *source, 
     return status;
 }
 
-/* ---- Locating records ---- */
+/* ---- Runs of records ---- */
 
-/* Sets *number to the block of record stop->index. GROUPS names the first block to try. Sets stop->why if a block on
- * the way is not known. */
-static rs_status find_block(const rs_arrow_source *source, rs_arrow_stop *stop, uint64_t *number, rs_error *err) {
-    const rs_store *store = source->store;
-    const uint64_t index = stop->index;
-    if (RS_UNLIKELY(index >= store->header.n_records)) return rs_store_no_record(store, index, err);
-    *number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    for (uint64_t steps = 0; steps < RS_FMT_GROUP_RECORDS && *number < store->n_blocks; steps++, (*number)++) {
-        const rs_block *block = &store->blocks[*number];
-        if (!source->blocks[*number].known) {
-            stop->why = RS_ARROW_BLOCK;
-            stop->block = *number;
-            return RS_OK;
-        }
-        if (index < block->first_record) break;
-        if (index - block->first_record < block->n_records) return RS_OK;
-    }
-    return rs_store_no_block(store, index, err);
+/* Returns whether the tree of a block gives all types, so that its records need not be read. */
+static bool is_sure(const rs_arrow_out *self, const block_plan *plan) {
+    if (self->walk.mode != RS_ARROW_INFER_REST || plan->op == NULL || !plan->op->sure) return false;
+    return plan->compiled == NULL || plan->op->node->kind != RS_FMT_NODE_OPTIONAL;
 }
 
-/* Prefetches the first four cache lines of a record and its last one, so that they arrive together. */
-static void prefetch_record(const rs_slice *record) {
-    const uint8_t *p = record->ptr;
-    for (uint64_t lines = 0; lines < 4 && p < record->end; lines++, p += 64) RS_PREFETCH(p);
-    if (record->end > record->ptr) RS_PREFETCH(record->end - 1);
-}
-
-/* Locates up to max_records records of the block, beginning at position stop->done. Sets *n to their number. Returns an
- * error only if it cannot locate the first. */
-static rs_status locate(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
-                        const int64_t *positions, int64_t start, int64_t step, const rs_arrow_stop *stop,
-                        uint64_t max_records, uint64_t *n, rs_error *err) {
-    const uint8_t *segment = source->store->segment.ptr;
-    const bool far = positions != NULL || step > 8 || step < -8;
-    self->locals[0] = (uint32_t)(stop->index - block->first_record);
-    for (*n = 1; *n < max_records; (*n)++) {
-        const uint64_t index = rs_window_index_at(positions, start, step, stop->done + *n);
-        if (index - block->first_record >= block->n_records) break;
-        self->locals[*n] = (uint32_t)(index - block->first_record);
-    }
-    for (uint64_t i = 0; far && i < *n; i++) {
-        rs_offsets_prefetch(segment, block, self->locals[i]);
-    }
-    for (uint64_t i = 0; i < *n; i++) {
-        rs_status status = rs_offsets_locate(segment, block, self->locals[i], &self->records[i], err);
-        if (status != RS_OK) {
-            *n = i;
-            return i > 0 ? RS_OK : status; /* earlier records are read first */
-        }
-        if (far) prefetch_record(&self->records[i]);
-    }
-    return RS_OK;
-}
-
-/* Reads the next records of one block. */
-static rs_status run_block(rs_arrow_out *self, const rs_arrow_source *source, uint64_t number, const int64_t *positions,
-                           int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
-    const rs_block *block = &source->store->blocks[number];
-    const rs_arrow_block *plan = &source->blocks[number];
-    rs_column_rows window = {NULL, 0, NULL, 0, 0, 0, 0, NULL, 0, 0};
-    const uint64_t local = stop->index - block->first_record;
-    uint64_t taken = 0, max_records = n - stop->done < self->window ? n - stop->done : self->window;
-    const bool may_lack_field =
-        plan->compiled != NULL && (plan->op == NULL || plan->op->node->kind == RS_FMT_NODE_OPTIONAL);
-    if (self->walk.mode == RS_ARROW_INFER_REST && !may_lack_field && plan->op->sure) {
-        stop->done += positions == NULL ? rs_window_stretch(block, local, step, n - stop->done) : 1;
-        return RS_OK;
-    }
-    if (positions == NULL && block->index_width == 0) {
-        window.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
-        window.n = rs_window_stretch(block, local, step, max_records);
-        window.stride_bytes = window.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
-        window.local = (int64_t)local;
-        window.least = block->row_size_bytes;
-        window.step = step;
-    } else {
-        RS_TRY(locate(self, source, block, positions, start, step, stop, max_records, &window.n, err));
-        window.least = UINT64_MAX;
-        for (uint64_t k = 0; k < window.n; k++) {
-            if (rs_slice_left(&self->records[k]) < window.least) window.least = rs_slice_left(&self->records[k]);
-        }
-        window.records = self->records;
-        window.locals = self->locals;
-    }
-    rs_status status = take_window(self, source, block, plan, &window, &taken, &stop->why, err);
-    if (taken < window.n) {
-        stop->index = block->first_record + rs_column_local_at(&window, taken);
-    }
+/* Takes rows of one block. */
+static rs_status take_rows(rs_arrow_out *self, const rs_source *source, const rs_block *block,
+                           const rs_tree_paths *paths, const rs_column_rows *rows, rs_arrow_stop *stop, rs_error *err) {
+    const block_plan *plan = (const block_plan *)(const void *)paths;
+    uint64_t taken = rows->n;
+    rs_status status = RS_OK;
+    if (!is_sure(self, plan)) status = take_window(self, source, block, plan, rows, &taken, &stop->why, err);
+    if (taken < rows->n) stop->index = block->first_record + rs_column_local_at(rows, taken);
     stop->done += taken;
     return status;
 }
 
-rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions, int64_t start,
+/* Takes the located records, those of one block after those of another. */
+static rs_status take_located(rs_arrow_out *self, const rs_source *source, rs_arrow_stop *stop, rs_error *err) {
+    const rs_window *window = &self->window;
+    uint64_t end;
+    for (uint64_t i = 0; i < window->n && stop->why == RS_ARROW_DONE; i = end) {
+        rs_column_rows rows = {.records = window->records + i, .locals = window->locals + i};
+        end = i + rs_window_of_block(window, i, window->n);
+        rows.n = rs_window_long_end(window, i, end, 0, &rows.least) - i;
+        RS_TRY(take_rows(self, source, window->blocks[i], window->paths[i], &rows, stop, err));
+    }
+    return RS_OK;
+}
+
+/* Reads the next records. */
+static rs_status run_on(rs_arrow_out *self, const rs_source *source, const int64_t *positions, int64_t start,
+                        int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
+    rs_window_stop at = {.index = stop->index};
+    const uint64_t left = n - stop->done, max_records = left < self->max_records ? left : self->max_records;
+    const rs_tree_paths *paths;
+    const rs_block *block;
+    rs_status status = rs_source_find_block(source, &at, &block, &paths, err);
+    if (status == RS_OK && block != NULL) {
+        const bool sure = is_sure(self, (const block_plan *)(const void *)paths);
+        const rs_column_rows rows = rs_window_rows(source->store, block, at.index, step, sure ? left : max_records);
+        if (sure) {
+            stop->done += positions == NULL ? rows.n : 1;
+            return RS_OK;
+        }
+        if (positions == NULL && block->index_width == 0) {
+            return take_rows(self, source, block, paths, &rows, stop, err);
+        }
+        status = rs_window_locate(&self->window, source, positions, start, step, stop->done, stop->done + max_records,
+                                  &at, err);
+        if (self->window.n > 0) return take_located(self, source, stop, err);
+    }
+    if (status == RS_OK) stop->why = RS_ARROW_BLOCK;
+    stop->index = at.index, stop->block = at.block;
+    return status;
+}
+
+rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_source *source, const int64_t *positions, int64_t start,
                            int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err) {
     stop->why = RS_ARROW_DONE;
     while (stop->done < n && stop->why == RS_ARROW_DONE) {
-        uint64_t number = 0;
         stop->index = rs_window_index_at(positions, start, step, stop->done);
-        RS_TRY(find_block(source, stop, &number, err));
-        if (stop->why != RS_ARROW_DONE) break;
-        RS_TRY(run_block(self, source, number, positions, start, step, n, stop, err));
+        RS_TRY(run_on(self, source, positions, start, step, n, stop, err));
         if (self->settled && stop->why == RS_ARROW_DONE && stop->done < n &&
             rs_arrow_batch_bytes(self->root) >= self->batch_bytes) {
             stop->why = RS_ARROW_FULL;

@@ -23,22 +23,8 @@ enum {
     RS_ARROW_LACKING = 3, /* record `index` does not have the field */
     RS_ARROW_FULL = 4,    /* the batch has batch_bytes or more */
 
-    RS_ARROW_WINDOW = 256,           /* the most records that are located at once */
     RS_ARROW_BATCH_BYTES = 256 << 20 /* the bytes at which a batch ends */
 };
-
-/* How to read the records of a known block, or a field of them. */
-typedef struct rs_arrow_block {
-    const rs_arrow_op *op;            /* of the root, or of the node at the end of the path; NULL: walk the path */
-    const rs_compiled_path *compiled; /* NULL: the whole record */
-    bool known;
-} rs_arrow_block;
-
-/* A store with its blocks. Borrows the store; the caller owns the blocks. One thread at a time may use it. */
-typedef struct rs_arrow_source {
-    const rs_store *store;
-    rs_arrow_block *blocks; /* store->n_blocks of them, zeroed at first */
-} rs_arrow_source;
 
 /* The progress of rs_arrow_out_run. Zero it before the first call. */
 typedef struct rs_arrow_stop {
@@ -59,10 +45,8 @@ typedef struct rs_arrow_out {
     bool settled;
     bool wide;            /* some record may be too large for 32-bit offsets, so all offsets have 64 bits */
     uint64_t batch_bytes; /* the bytes of the batch at which a run stops; RS_ARROW_BATCH_BYTES by default */
-    uint64_t window;      /* the most records between two checks of the batch's size */
-    /* The current window. */
-    rs_slice records[RS_ARROW_WINDOW];
-    uint32_t locals[RS_ARROW_WINDOW];
+    uint64_t max_records; /* the most records between two checks of the batch's size */
+    rs_window window;
 } rs_arrow_out;
 
 /* Makes the root field. RS_E_MEM. */
@@ -70,9 +54,9 @@ RS_NODISCARD rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err);
 /* Frees everything and zeroes the struct. Exported batches stay. */
 void rs_arrow_out_clear(rs_arrow_out *self);
 
-/* Makes a loaded block of a source known. `compiled` is the path to the field, compiled for the block's tree, or NULL
+/* Makes a loaded block of a source known: sets its of_block, which is NULL at first, to memory of the export. `compiled` is the path to the field, compiled for the block's tree, or NULL
  * for whole records. Errors of rs_arrow_compile. */
-RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_source *source, uint64_t block,
                                               const rs_compiled_path *compiled, rs_error *err);
 
 /* Drops the kinds of values that the trees gave, so that the next runs read all values of their records. This finds the
@@ -91,7 +75,7 @@ RS_NODISCARD rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs
  * `positions` during the call: each position is loaded once and checked. RS_E_ARG_RANGE for a position without a
  * record; errors of rs_store_find (without loading blocks), rs_compiled_path_walk and rs_arrow_put for record
  * stop->index. After an error `self` may only be cleared. */
-RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
+RS_NODISCARD rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_source *source, const int64_t *positions,
                                         int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err);
 
 /* Takes the value at a place that the caller has looked up. Errors of rs_arrow_compile and rs_arrow_put. */

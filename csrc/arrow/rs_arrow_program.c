@@ -22,8 +22,7 @@ static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     return true;
 }
 
-/* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
-static rs_status alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err) {
+rs_status rs_arrow_program_alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err) {
     void *made = calloc(n + 1, size);
     if (made == NULL || !grow(&self->chunks, self->n_chunks, &self->chunks_capacity, sizeof *self->chunks)) {
         free(made);
@@ -40,7 +39,7 @@ static rs_status new_ops(rs_arrow_program *self, uint32_t n, rs_arrow_op **out, 
     if (self->n_ops > MAX_OPS) {
         return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the trees of the records have too many nodes");
     }
-    RS_TRY(alloc(self, n, sizeof **out, out, err));
+    RS_TRY(rs_arrow_program_alloc(self, n, sizeof **out, out, err));
     if (!grow(&self->arrays, self->n_arrays, &self->arrays_capacity, sizeof(rs_arrow_op *))) return rs_no_memory(err);
     if (!grow(&self->lengths, self->n_arrays, &capacity, sizeof *self->lengths)) return rs_no_memory(err);
     self->arrays[self->n_arrays] = *out;
@@ -134,7 +133,7 @@ static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_erro
     rs_arrow_field **fields = NULL;
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
-    RS_TRY(alloc(self, node->n_children, sizeof *fields, &fields, err));
+    RS_TRY(rs_arrow_program_alloc(self, node->n_children, sizeof *fields, &fields, err));
     op->n_children = node->n_children;
     for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(next_key(self, &keys, op->field, &fields[i], err));
@@ -161,7 +160,7 @@ static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_f
 
 /* Makes op->items: the fields of n items of a tuple. */
 static rs_status make_items(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
-    RS_TRY(alloc(self, n, sizeof *op->items, &op->items, err));
+    RS_TRY(rs_arrow_program_alloc(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
     for (uint32_t i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &op->items[i], err));
     return RS_OK;
@@ -248,7 +247,7 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     child->named = true;
     child->sure = true;
     if (n > RS_FMT_TREE_NODES) return rs_decode_bad_value(err, "too many names");
-    RS_TRY(alloc(self, (size_t)n, sizeof *child->items, &child->items, err));
+    RS_TRY(rs_arrow_program_alloc(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
     for (uint64_t i = 0; i < n; i++) RS_TRY(rs_arrow_next_name(&names, op->field, &child->items[i], err));
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
@@ -325,7 +324,7 @@ static rs_status infer_entries(rs_arrow_program *self, rs_arrow_op *op, const rs
 
 static rs_status compile_tables(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
     const rs_dict_coded *coded = op->node->coded;
-    RS_TRY(alloc(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
+    RS_TRY(rs_arrow_program_alloc(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
     for (uint32_t t = 0; t < coded->n_tables; t++) {
         const rs_table *table = coded->at[t].table;
         RS_TRY(rs_arrow_compile(self, table->tree, op->field, &op->tables[t], err));

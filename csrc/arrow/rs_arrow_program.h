@@ -45,6 +45,9 @@ typedef struct rs_arrow_program {
 /* Frees all ops and zeroes the struct. */
 void rs_arrow_program_clear(rs_arrow_program *self);
 
+/* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_program_alloc(rs_arrow_program *self, size_t n, size_t size, void *out, rs_error *err);
+
 /* Compiles a linked tree for a field. Sets *out to the op of its root. Adds the kinds of values of the tree to the
  * fields. A second call for the field gives the same op. RS_E_ARG_LIMIT for too many fields, RS_E_FMT_LIMIT for too
  * many ops, errors of rules 20 to 23 and 31 for keys, consts and entries of tables, RS_E_MEM. After an error the ops

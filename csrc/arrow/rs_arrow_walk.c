@@ -59,16 +59,23 @@ static bool is_absent(const rs_node *child, const rs_slice *group) {
     return child->param == 0 && rs_decode_is_absent(child, group);
 }
 
-/* Takes the children of a struct or tuple that are not fixed; their bodies are at the cursor. */
-static rs_status put_variable_children(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
-                                       const rs_slice *group, rs_error *err) {
-    for (uint32_t i = 0; i < op->node->n_children; i++) {
-        const rs_node *child = &op->node->children[i];
-        const rs_arrow_op *to = &op->children[i];
-        if (child->fixed || is_absent(child, group)) continue;
-        uint64_t bits = rs_decode_bits_unchecked(group, child->bit_off, child->bits);
+rs_status rs_arrow_put_variable(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const rs_slice *group,
+                                uint32_t end, rs_error *err) {
+    const rs_node *child = op->node->children;
+    const rs_arrow_op *to = op->children;
+    const bool put = appends(self);
+    for (const rs_node *last = child + end; child < last; child++, to++) {
+        if (child->fixed) continue;
+        if (rs_decode_is_absent(child, group) && (put || child->param == 0)) {
+            if (put && to->field != NULL) RS_TRY(rs_arrow_append_null(to->field, err));
+            continue;
+        }
+        const uint64_t bits = rs_decode_bits_unchecked(group, child->bit_off, child->bits);
         if (to->field == NULL) {
             RS_TRY(rs_path_pass(cursor, child, bits, err));
+        } else if (child->kind == RS_FMT_NODE_STR && put) {
+            const rs_place place = {child, NULL, 0};
+            RS_TRY(rs_arrow_put_text(to->field, cursor, &place, err));
         } else {
             RS_TRY(rs_arrow_put(self, to, cursor, NULL, bits, err));
         }
@@ -91,7 +98,7 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
         RS_TRY(rs_arrow_put(self, &op->children[i], cursor, head + child->body_off,
                             rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
     }
-    RS_TRY(put_variable_children(self, op, cursor, &group, err));
+    RS_TRY(rs_arrow_put_variable(self, op, cursor, &group, node->n_children, err));
     rs_decode_leave(cursor);
     return appends(self) ? rs_arrow_end_struct(op->field, op->whole, err) : RS_OK;
 }

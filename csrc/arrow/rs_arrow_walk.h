@@ -11,6 +11,11 @@
 RS_NODISCARD rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
 
+/* Takes the children before number `end` of a struct or tuple that are not fixed; their bodies are at the cursor.
+ * `group` has the bits of all children. Appends nulls for absent optionals. Errors as above. */
+RS_NODISCARD rs_status rs_arrow_put_variable(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor,
+                                             const rs_slice *group, uint32_t end, rs_error *err);
+
 /* As rs_arrow_put, for a value of the root node op->node with its bits at the cursor. */
 RS_NODISCARD rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, rs_error *err);
 

@@ -328,11 +328,9 @@ static rs_status pass_earlier_children(const rs_compiled_path *self, rs_passed *
     return RS_OK;
 }
 
-rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, rs_place *place,
-                                   int *found, rs_error *err) {
+RS_INLINE rs_status begin_walk(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, rs_place *place,
+                               rs_error *err) {
     const uint8_t *start = cursor->in.ptr;
-    uint32_t i = self->name;
-    *found = RS_WALK_FOUND;
     if (RS_UNLIKELY(rs_slice_left(&cursor->in) < self->least)) {
         return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     }
@@ -345,7 +343,19 @@ rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *pass
     place->node = self->node;
     place->bits = none ? 0 : rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
     place->body = self->node->fixed ? start + self->body_off : NULL;
-    if (self->row != NULL && !none) RS_TRY(pass_earlier_children(self, passed, cursor, &group, err));
+    return self->row != NULL && !none ? pass_earlier_children(self, passed, cursor, &group, err) : RS_OK;
+}
+
+rs_status rs_compiled_path_begin(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, rs_place *place,
+                                 rs_error *err) {
+    return begin_walk(self, passed, cursor, place, err);
+}
+
+rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, rs_place *place,
+                                   int *found, rs_error *err) {
+    uint32_t i = self->name;
+    *found = RS_WALK_FOUND;
+    RS_TRY(begin_walk(self, passed, cursor, place, err));
     if (self->part == 0 && i == self->keys->n_names) {
         RS_TRY(rs_path_settle_near(cursor, place, err));
     } else {

@@ -110,3 +110,7 @@ typedef struct rs_passed {
  * that it skips. */
 RS_NODISCARD rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
                                                 rs_place *place, int *found, rs_error *err);
+
+/* Takes only the shared beginning of the walk. *place is not settled. Errors as above. */
+RS_NODISCARD rs_status rs_compiled_path_begin(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
+                                              rs_place *place, rs_error *err);

@@ -274,11 +274,7 @@ static rs_status take_stretch(rs_gather *self, const rs_source *source, int64_t 
     if (rs_source_find_block(source, &at, &block, &paths, &ignored) != RS_OK || block == NULL) return RS_OK;
     const rs_compiled_path *compiled = paths->of_field[0];
     if (block->index_width != 0 || paths->n_fixed == 0 || block->row_size_bytes < compiled->least) return RS_OK;
-    const uint64_t local = at.index - block->first_record;
-    rs_column_rows rows = {.n = rs_window_stretch(block, local, step, end - self->done)};
-    rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
-    rows.stride_bytes = rows.n > 1 ? step * (int64_t)block->row_size_bytes : 0;
-    rows.local = (int64_t)local, rows.step = step, rows.least = block->row_size_bytes;
+    rs_column_rows rows = rs_window_rows(source->store, block, at.index, step, end - self->done);
     rows.bit_off = compiled->group_off * 8 + compiled->bit_off, rows.body_off = compiled->body_off;
     const rs_cursor cursor = rs_store_cursor_over(source->store, block, 0, rs_slice_of(rows.base, 0));
     self->stop.field = 0;

@@ -88,13 +88,16 @@ static uint64_t find_blocks(rs_window *self, const rs_source *source, const int6
                             int64_t step, uint64_t begin, uint64_t max_n, bool far, bool *with_offsets,
                             rs_window_stop *stop, rs_status *status, rs_error *err) {
     const uint8_t *segment = source->store->segment.ptr;
+    const rs_tree_paths *paths = NULL;
+    const rs_block *block = NULL;
     uint64_t n;
     *with_offsets = false;
     *status = RS_OK;
     for (n = 0; n < max_n; n++) {
         const uint64_t index = rs_window_index_at(positions, start, step, begin + n);
-        const rs_tree_paths *paths;
-        const rs_block *block = quick_block(source, index, &paths);
+        if (block == NULL || index - block->first_record >= block->n_records) {
+            block = quick_block(source, index, &paths);
+        }
         if (RS_UNLIKELY(block == NULL)) {
             stop->index = index;
             *status = rs_source_find_block(source, stop, &block, &paths, err);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "read/rs_store.h"
+#include "columns/rs_column.h"
 #include "columns/rs_compiled_path.h"
 
 enum { RS_WINDOW_RECORDS = 256 }; /* the most records of a window */
@@ -57,12 +58,19 @@ static inline uint64_t rs_window_index(const rs_window *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
-/* Returns how many of `left` steps, the first of them at record `local` of a block, are within the block. */
-static inline uint64_t rs_window_stretch(const rs_block *block, uint64_t local, int64_t step, uint64_t left) {
+/* Returns the rows of at most `left` steps from record `index` of a block on, as many as are within the block. If it
+ * has rows of one size, they are located. */
+static inline rs_column_rows rs_window_rows(const rs_store *store, const rs_block *block, uint64_t index, int64_t step,
+                                            uint64_t left) {
+    const uint64_t local = index - block->first_record, size = block->row_size_bytes;
     const uint64_t count = step == 0  ? left
                            : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
                                       : local / (0 - (uint64_t)step) + 1;
-    return count < left ? count : left;
+    rs_column_rows rows = {.n = count < left ? count : left, .least = size, .local = (int64_t)local, .step = step};
+    if (block->index_width != 0) return rows;
+    rows.base = store->segment.ptr + block->heap_off + local * size;
+    rows.stride_bytes = rows.n > 1 ? step * (int64_t)size : 0;
+    return rows;
 }
 
 /* Returns the number of the first record from `begin` on and before `end` of fewer than `size` bytes, else `end`. Sets

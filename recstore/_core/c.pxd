@@ -486,11 +486,6 @@ cdef extern from "recstore.h" nogil:
         uint8_t kind, problem
         rs_bool closed, utc, rows, present
         uint64_t n_null
-    ctypedef struct rs_arrow_block:
-        rs_bool known
-    ctypedef struct rs_arrow_source:
-        const rs_store *store
-        rs_arrow_block *blocks
     ctypedef struct rs_arrow_stop:
         int why
         uint64_t done
@@ -507,12 +502,12 @@ cdef extern from "recstore.h" nogil:
     void rs_arrow_request(rs_arrow_field *self, const ArrowSchema *wanted)
     rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err)
     void rs_arrow_out_clear(rs_arrow_out *self)
-    rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+    rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_source *source, uint64_t block,
                                      const rs_compiled_path *compiled, rs_error *err)
     void rs_arrow_out_infer_all(rs_arrow_out *self)
     rs_status rs_arrow_out_resolve(rs_arrow_out *self, rs_bool *whole, rs_error *err)
     rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err)
-    rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
+    rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_source *source, const int64_t *positions,
                                int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err)
     rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place, rs_error *err)
     rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err)

@@ -10,8 +10,8 @@ static rs_error err;
 typedef struct batch_export {
     built owned; /* set by open_built */
     rs_store store;
-    rs_arrow_block blocks[64];
-    rs_arrow_source source;
+    const rs_tree_paths *of_block[64];
+    rs_source source;
     rs_arrow_out out;
     struct ArrowArray batch;
     struct ArrowSchema schema;
@@ -21,7 +21,7 @@ static inline rs_status open_over(batch_export *o, const built *b) {
     memset(o, 0, sizeof *o);
     RS_TRY(rs_store_open(&o->store, built_slice(b), NULL, &err));
     if (o->store.n_blocks > 64) abort();
-    o->source.store = &o->store, o->source.blocks = o->blocks;
+    o->source.store = &o->store, o->source.of_block = o->of_block;
     RS_TRY(rs_arrow_out_open(&o->out, &err));
     o->out.root->rows = true;
     return RS_OK;

@@ -137,7 +137,7 @@ TEST(test_full) {
         CHECK_OK(run_field(N, &stop), &err);
         CHECK_OK(rs_arrow_out_resolve(&f.o.out, &whole, &err), &err);
         CHECK_OK(rs_arrow_out_settle(&f.o.out, N, &err), &err);
-        f.o.out.window = 1;
+        f.o.out.max_records = 1;
         if (n == 1) f.o.out.batch_bytes = bytes;
         CHECK_OK(run_field(n == 0 ? 5 : N, &stop), &err);
         CHECK_U64(stop.done, 5);

@@ -6,7 +6,7 @@ enum { ARROW_RECORDS = 64 };
 typedef struct export_state {
     fuzz_fields *fields;
     uint32_t field;
-    rs_arrow_source source;
+    rs_source source;
     rs_arrow_out out;
 } export_state;
 
@@ -102,15 +102,15 @@ void fuzz_read_arrow(rs_store *store, uint64_t seed) {
         FUZZ_MUST(s != NULL);
         s->fields = &fields, s->field = f;
         s->source.store = store;
-        s->source.blocks = (rs_arrow_block *)calloc((size_t)store->n_blocks + 1, sizeof *s->source.blocks);
-        FUZZ_MUST(s->source.blocks != NULL);
+        s->source.of_block = (const rs_tree_paths **)calloc((size_t)store->n_blocks + 1, sizeof(rs_tree_paths *));
+        FUZZ_MUST(s->source.of_block != NULL);
         if (rs_arrow_out_open(&s->out, NULL) == RS_OK) {
             s->out.root->rows = f == 0;
             if (f % 4 == 0) s->out.missing = rs_slice_of(none, sizeof none);
             read_batch(s, positions, n);
         }
         rs_arrow_out_clear(&s->out);
-        free(s->source.blocks);
+        free(s->source.of_block);
         free(s);
     }
     fuzz_fields_close(&fields);

@@ -13,25 +13,6 @@ cdef enum:
     CHECK_RECORDS = 1 << 12
 
 
-cdef class ArrowSource:
-    """A store of an entered segment, with the blocks that an export has loaded."""
-
-    cdef rs_arrow_source core
-    cdef Segment segment
-    cdef int store
-    cdef Source paths        # the compiled paths of the blocks; None for whole records
-
-    def __cinit__(self, Segment segment, int store, Source paths):
-        self.segment, self.store, self.paths = segment, store, paths
-        self.core.store = segment.numbered(store)
-        self.core.blocks = <rs_arrow_block *>calloc(self.core.store.n_blocks + 1, sizeof(rs_arrow_block))
-        if self.core.blocks == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self.core.blocks)
-
-
 cdef class ArrowExport(SelectionReader):
     """One export of a container's records in their order. Not thread-safe."""
 
@@ -42,7 +23,7 @@ cdef class ArrowExport(SelectionReader):
     cdef bint has_default
     cdef object default
     cdef bytes dumped         # the default as an `any` value
-    cdef dict sources         # (id of segment, store) -> ArrowSource
+    cdef dict sources         # (id of segment, store) -> Source, whose blocks the export has loaded
     cdef list dotted          # the addresses of fields that have the whole dotted name of a chosen field
     cdef list parents         # the addresses of the fields on the way to chosen fields, the root included
     cdef bint chosen          # only some fields are exported
@@ -263,37 +244,38 @@ cdef class ArrowExport(SelectionReader):
             done += self.run_selection(selection, NULL, done, min(selection.length - done, BATCH_RECORDS))
         return 0
 
-    cdef int load_blocks(self, ArrowSource source) except -1:
+    cdef int load_blocks(self, Source source) except -1:
         cdef uint64_t block
         for block in range(source.core.store.n_blocks):
             self.load_block(source, block)
         return 0
 
-    cdef int load_block(self, ArrowSource source, uint64_t block) except -1:
+    cdef int load_block(self, Source source, uint64_t block) except -1:
         """Loads a block and adds it to the export."""
         cdef rs_error err
         cdef const rs_compiled_path *compiled = NULL
+        cdef Source paths
         source.segment.load_block(source.segment.numbered(source.store), block)
-        if source.paths is not None:
-            source.paths.compile_block(block)
-            compiled = source.paths.core.of_block[block].of_field[0]
+        if self.paths is not None:
+            paths = self.paths.source(source.segment, source.store)
+            paths.compile_block(block)
+            compiled = paths.core.of_block[block].of_field[0]
         check(rs_arrow_out_add_block(&self.core, &source.core, block, compiled, &err), &err)
         return 0
 
     # ---- Records ----
 
-    cdef ArrowSource source(self, Segment segment, int store):
+    cdef Source source(self, Segment segment, int store):
         key = id(segment), store
         source = self.sources.get(key)
         if source is None:
-            paths = None if self.paths is None else self.paths.source(segment, store)
-            source = self.sources[key] = ArrowSource(segment, store, paths)
-        return <ArrowSource>source
+            source = self.sources[key] = Source(segment, store, [], {})
+        return <Source>source
 
     cdef Py_ssize_t run(self, Segment segment, int store, const int64_t *positions, int64_t start, int64_t step,
                         Py_ssize_t n) except -1:
         """As SelectionReader.run. Stops if the batch is full."""
-        cdef ArrowSource source = self.source(segment, store)
+        cdef Source source = self.source(segment, store)
         cdef rs_arrow_stop stop
         cdef rs_error err
         cdef rs_status status
@@ -324,7 +306,7 @@ cdef class ArrowExport(SelectionReader):
             PyErr_CheckSignals()
         return <Py_ssize_t>stop.done
 
-    cdef int walk(self, ArrowSource source, uint64_t index) except -1:
+    cdef int walk(self, Source source, uint64_t index) except -1:
         """Reads a record whose field only Python code can find."""
         cdef rs_cursor cursor
         cdef rs_place place
