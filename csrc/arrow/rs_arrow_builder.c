@@ -1,10 +1,13 @@
 /* rs_arrow_builder.c: the batch of a field. */
 #include "arrow/rs_arrow_builder.h"
 
-#include "base/rs_half.h"
 #include "arrow/rs_arrow_infer.h"
+#include "columns/rs_run.h"
 
-enum { PATH_BYTES = 80 }; /* the most bytes of a path in a message, with a NUL */
+enum {
+    PATH_BYTES = 80, /* the most bytes of a path in a message, with a NUL */
+    ITEMS = 64       /* items of an array that are loaded at once */
+};
 
 static bool is_float_kind(const rs_arrow_field *self) {
     return self->kind == RS_ARROW_KIND_FLOAT16 || self->kind == RS_ARROW_KIND_FLOAT32 ||
@@ -116,33 +119,6 @@ rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t cou
     return rs_arrow_grown(self, n, err);
 }
 
-static uint64_t swap_bytes(uint64_t value, uint64_t size_bytes) {
-    uint64_t out = 0;
-    for (uint64_t i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
-    return out;
-}
-
-/* Converts an item of an array to the bits of an i64, u64 or f64, as the column stores it. */
-static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
-    const unsigned size = (unsigned)type->item_bytes;
-    uint8_t bytes[8] = {0};
-    float single;
-    rs_store_u64(bytes, rs_load_uint_unchecked(p, size));
-    if (type->big_endian) rs_store_u64(bytes, swap_bytes(rs_load_u64(bytes), size));
-    switch (type->code) {
-    case 10: rs_store_f64(bytes, rs_half_to_double(rs_load_u16(bytes))); break;
-    case 11:
-        memcpy(&single, bytes, 4);
-        rs_store_f64(bytes, (double)single);
-        break;
-    case 2:
-    case 3:
-    case 4: return (uint64_t)rs_load_int_unchecked(bytes, size);
-    default: break;
-    }
-    return rs_load_u64(bytes);
-}
-
 static bool is_not_a_time(const rs_array_type *type, uint64_t bits) {
     return type->code >= RS_FMT_DTYPE_DATETIME && bits == UINT64_C(1) << 63;
 }
@@ -153,10 +129,17 @@ rs_status rs_arrow_append_items(rs_arrow_field *self, const rs_array_type *type,
     const unsigned column = seen == RS_ARROW_SEEN_BOOL           ? RS_COLUMN_BOOL
                             : (seen & RS_ARROW_SEEN_FLOATS) != 0 ? RS_COLUMN_FLOAT
                                                                  : RS_COLUMN_INT;
+    const uint8_t code = type->code >= RS_FMT_DTYPE_DATETIME ? RS_FMT_DTYPE_INT64 : type->code;
+    uint64_t items[ITEMS];
     if ((self->seen & seen) == 0) return n == 0 ? RS_OK : rs_arrow_misfit(self, err);
     RS_TRY(rs_column_reserve(&self->numbers, n, err));
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t bits = item_bits(type, data + i * type->item_bytes);
+        const uint64_t at = i % ITEMS;
+        if (at == 0) {
+            rs_run_load_items(code, type->big_endian, data + i * type->item_bytes, n - i < ITEMS ? n - i : ITEMS,
+                              items);
+        }
+        const uint64_t bits = items[at];
         if (is_not_a_time(type, bits)) {
             RS_TRY(rs_arrow_append_null(self, err));
             RS_TRY(rs_column_reserve(&self->numbers, n - i, err));

@@ -54,8 +54,9 @@ RS_NODISCARD rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err);
 /* Frees everything and zeroes the struct. Exported batches stay. */
 void rs_arrow_out_clear(rs_arrow_out *self);
 
-/* Makes a loaded block of a source known: sets its of_block, which is NULL at first, to memory of the export. `compiled` is the path to the field, compiled for the block's tree, or NULL
- * for whole records. Errors of rs_arrow_compile. */
+/* Makes a loaded block of a source known: sets its of_block, which is NULL at first, to memory of the export.
+ * `compiled` is the path to the field, compiled for the block's tree, or NULL for whole records. Errors of
+ * rs_arrow_compile. */
 RS_NODISCARD rs_status rs_arrow_out_add_block(rs_arrow_out *self, rs_source *source, uint64_t block,
                                               const rs_compiled_path *compiled, rs_error *err);
 

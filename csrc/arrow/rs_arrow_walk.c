@@ -390,24 +390,6 @@ static rs_status put_any_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cur
     return cursor->shared ? rs_decode_spend_bytes(cursor, (uint64_t)(cursor->in.ptr - begin), err) : RS_OK;
 }
 
-/* Takes an array of an ndarray node. */
-static rs_status put_array_node(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
-                                rs_error *err) {
-    const rs_node *node = op->node;
-    rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
-    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->item_bytes;
-    uint32_t ndim = 0;
-    rs_array_type type;
-    RS_TRY(rs_array_type_take(&aux, &type, err));
-    if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
-        rs_slice *shape = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? &aux : &cursor->in;
-        RS_TRY(rs_array_shape_take(shape, type.item_bytes, &ndim, dims, &size, err));
-    }
-    size = rs_array_data_bytes(type.flags, type.item_bytes, size);
-    if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &body, err));
-    return rs_arrow_put_array(self, op->field, &type, ndim, dims, body, err);
-}
-
 /* Takes the payload of an object: a tuple, list, numbers, any or const node. */
 static rs_status put_object(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
                             uint64_t bits, rs_error *err) {
@@ -465,7 +447,7 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_CONST: return put_const(self, op, cursor, err);
     case RS_FMT_NODE_ANY: return put_any_node(self, op, cursor, err);
     case RS_FMT_NODE_MAP: return put_map(self, op, cursor, err);
-    case RS_FMT_NODE_NDARRAY: return put_array_node(self, op, cursor, body, err);
+    case RS_FMT_NODE_NDARRAY: return rs_arrow_put_array(self, op->field, cursor, node, body, err);
     case RS_FMT_NODE_EXT: return put_ext_node(self, op, cursor, body, bits, err);
     case RS_NODES_NUMBER:
     case RS_NODES_TEXT:

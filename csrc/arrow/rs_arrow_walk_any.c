@@ -135,12 +135,10 @@ static rs_status put_dimension(rs_arrow_field *field, const rs_array_type *type,
     return rs_arrow_end_value(field, field->element->n, err);
 }
 
-/* Writes the items of a narrow array to scratch, and points *data there. They have fewer than 2^63 bytes. */
-static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t ndim, const uint64_t *dims,
-                       const uint8_t **data, rs_error *err) {
+/* Writes the n items of a narrow array to scratch, and points *data there. They have fewer than 2^63 bytes. */
+static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint64_t n, const uint8_t **data,
+                       rs_error *err) {
     const unsigned size = (unsigned)type->item_bytes;
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < ndim; i++) n *= dims[i];
     if (n == 0) return RS_OK;
     self->scratch.size_bytes = 0;
     RS_TRY(rs_buffer_reserve(&self->scratch, (size_t)(n * size), err));
@@ -149,37 +147,26 @@ static rs_status widen(rs_arrow_walk *self, const rs_array_type *type, uint32_t 
     return RS_OK;
 }
 
-rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type, uint32_t ndim,
-                             const uint64_t *dims, const uint8_t *data, rs_error *err) {
-    const bool fortran = (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
-    uint64_t strides[RS_FMT_ARRAY_NDIM], stride = type->item_bytes, lists = 1;
-    if (!appends(self)) return rs_arrow_infer_array(field, type, ndim, err);
-    if (type->width != 0) RS_TRY(widen(self, type, ndim, dims, &data, err));
-    for (uint32_t i = 0; i < ndim; i++) {
-        const uint32_t at = fortran ? i : ndim - 1 - i;
+rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_node *node,
+                             const uint8_t *body, rs_error *err) {
+    uint64_t strides[RS_FMT_ARRAY_NDIM], stride, lists = 1;
+    rs_run_shape shape;
+    rs_array_type type;
+    rs_slice data;
+    RS_TRY(rs_run_array(cursor, node, body, &type, &shape, &data, err));
+    if (!appends(self)) return rs_arrow_infer_array(field, &type, shape.ndim, err);
+    if (type.width != 0) RS_TRY(widen(self, &type, shape.n, &data.ptr, err));
+    stride = type.item_bytes;
+    for (uint32_t i = 0; i < shape.ndim; i++) {
+        const uint32_t at = shape.fortran ? i : shape.ndim - 1 - i;
         strides[at] = stride;
-        stride *= dims[at]; /* this may wrap for an array without elements, whose strides are not used */
+        stride *= shape.dims[at]; /* this may wrap for an array without elements, whose strides are not used */
         /* Empty lists take no data, so their number has its own limit. */
-        if (i + 1 < ndim && (rs_mul_overflows(lists, dims[i] + 1, &lists) || lists > MAX_LISTS)) {
+        if (i + 1 < shape.ndim && (rs_mul_overflows(lists, shape.dims[i] + 1, &lists) || lists > MAX_LISTS)) {
             return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
         }
     }
-    return put_dimension(field, type, 0, ndim, dims, strides, data, err);
-}
-
-static rs_status put_any_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
-    uint64_t dims[RS_FMT_ARRAY_NDIM];
-    const uint8_t *data;
-    rs_array_type type;
-    uint32_t ndim = 0;
-    RS_TRY(rs_array_type_take(&cursor->in, &type, err));
-    uint64_t size = type.item_bytes;
-    if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &ndim, dims, &size, err));
-    }
-    size = rs_array_data_bytes(type.flags, type.item_bytes, size);
-    RS_TRY(rs_decode_array_data(cursor, size, &data, err));
-    return rs_arrow_put_array(self, field, &type, ndim, dims, data, err);
+    return put_dimension(field, &type, 0, shape.ndim, shape.dims, strides, data.ptr, err);
 }
 
 /* ---- Any values ---- */
@@ -357,7 +344,7 @@ rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor
     case RS_FMT_TAG_DICT: return put_any_dict(self, field, cursor, err);
     case RS_FMT_TAG_LIST:
     case RS_FMT_TAG_TUPLE: return put_any_sequence(self, field, cursor, bits == RS_FMT_TAG_TUPLE, err);
-    case RS_FMT_TAG_NDARRAY: return put_any_array(self, field, cursor, err);
+    case RS_FMT_TAG_NDARRAY: return rs_arrow_put_array(self, field, cursor, NULL, NULL, err);
     case RS_FMT_TAG_EXT: return put_any_ext(self, field, cursor, err);
     default: cursor->in.ptr = p; return rs_path_any_pass(cursor, err); /* reports the tag */
     }

@@ -4,6 +4,7 @@
 
 #include "arrow/rs_arrow_builder.h"
 #include "arrow/rs_arrow_infer.h"
+#include "columns/rs_run.h"
 
 enum {
     RS_ARROW_PUT = 0,        /* append */
@@ -44,9 +45,9 @@ RS_NODISCARD rs_status rs_arrow_put_any(rs_arrow_walk *self, rs_arrow_field *fie
 RS_NODISCARD rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned code, rs_cursor *cursor,
                                         const rs_place *payload, bool *taken, rs_error *err);
 
-/* Takes an array of ndim dimensions, or a scalar for ndim 0, with its data at `data`. */
-RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, const rs_array_type *type,
-                                          uint32_t ndim, const uint64_t *dims, const uint8_t *data, rs_error *err);
+/* Takes an array or numpy scalar as rs_run_array does. */
+RS_NODISCARD rs_status rs_arrow_put_array(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor,
+                                          const rs_node *node, const uint8_t *body, rs_error *err);
 
 /* Takes the any tuple at the cursor as the values of the n fields `items`. */
 RS_NODISCARD rs_status rs_arrow_put_items(rs_arrow_walk *self, rs_arrow_field *field, rs_arrow_field **items,

@@ -43,56 +43,45 @@ rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out
 
 /* ---- Arrays ---- */
 
-static bool is_number_code(uint8_t code) { return code >= RS_FMT_DTYPE_BOOL && code <= RS_FMT_DTYPE_COMPLEX128; }
-
-/* Takes the data of an array of this type and shape, whose items take all_bytes together. */
-static rs_status take_data(rs_cursor *cursor, const rs_array_type *type, const uint8_t *body, uint64_t all_bytes,
-                           rs_run *out, rs_run_shape *shape, rs_error *err) {
-    const uint64_t size = rs_array_data_bytes(type->flags, type->item_bytes, all_bytes);
-    const uint8_t *data = body;
-    if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &data, err));
-    if (cursor->shared) RS_TRY(rs_decode_spend_bytes(cursor, size, err));
-    set_run(out, RS_RUN_ITEMS, NULL, all_bytes / type->item_bytes, data, data + size);
-    out->code = type->code;
-    out->width = type->width;
-    out->big_endian = type->big_endian && (type->flags & RS_FMT_ARRAY_SCALAR) == 0;
+rs_status rs_run_array(rs_cursor *cursor, const rs_node *node, const uint8_t *body, rs_array_type *type,
+                       rs_run_shape *shape, rs_slice *data, rs_error *err) {
+    rs_slice aux = node == NULL ? rs_slice_of(NULL, 0) : rs_slice_of(node->aux, node->aux_size_bytes);
+    rs_slice *head = node == NULL ? &cursor->in : &aux;
+    RS_TRY(rs_array_type_take(head, type, err));
+    uint64_t size = type->item_bytes;
+    shape->ndim = 0;
+    shape->n = 1;
+    if ((type->flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        if (node != NULL && (node->flags & RS_FMT_FLAG_FIXED) == 0) head = &cursor->in;
+        RS_TRY(rs_array_shape_take(head, type->item_bytes, &shape->ndim, shape->dims, &size, err));
+        shape->n = type->item_bytes == 0 ? 0 : size / type->item_bytes;
+    }
     shape->fortran = shape->ndim > 1 && (type->flags & RS_FMT_ARRAY_FORTRAN) != 0;
+    size = rs_array_data_bytes(type->flags, type->item_bytes, size);
+    data->ptr = body;
+    if (body == NULL) RS_TRY(rs_decode_array_data(cursor, size, &data->ptr, err));
+    data->end = data->ptr + size;
     return RS_OK;
 }
 
-static rs_status take_any_array(rs_cursor *cursor, rs_run *out, rs_run_shape *shape, bool *taken, rs_error *err) {
+/* Takes an array of numbers: as rs_run_array, but *taken becomes false and the cursor stays for other items. */
+static rs_status take_array(rs_cursor *cursor, const rs_node *node, const uint8_t *body, rs_run *out,
+                            rs_run_shape *shape, bool *taken, rs_error *err) {
     const rs_cursor before = *cursor;
     rs_array_type type;
-    RS_TRY(rs_array_type_take(&cursor->in, &type, err));
-    uint64_t size = type.item_bytes;
-    shape->ndim = 0;
-    *taken = is_number_code(type.code);
+    rs_slice data;
+    RS_TRY(rs_run_array(cursor, node, body, &type, shape, &data, err));
+    *taken = type.code >= RS_FMT_DTYPE_BOOL && type.code <= RS_FMT_DTYPE_COMPLEX128;
     if (!*taken) {
         *cursor = before;
         return RS_OK;
     }
-    if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &shape->ndim, shape->dims, &size, err));
-    }
-    return take_data(cursor, &type, NULL, size, out, shape, err);
-}
-
-static rs_status take_node_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
-                                 bool *taken, rs_error *err) {
-    const rs_node *node = place->node;
-    rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
-    rs_array_type type;
-    RS_TRY(rs_array_type_take(&aux, &type, err));
-    *taken = is_number_code(type.code);
-    if (!*taken) return RS_OK;
-    uint64_t size = type.item_bytes;
-    shape->ndim = 0;
-    if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
-        RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &shape->ndim, shape->dims, &size, err));
-    } else if ((type.flags & RS_FMT_ARRAY_SCALAR) == 0) {
-        RS_TRY(rs_array_shape_take(&cursor->in, type.item_bytes, &shape->ndim, shape->dims, &size, err));
-    }
-    return take_data(cursor, &type, place->body, size, out, shape, err);
+    RS_TRY(rs_decode_spend_shared(cursor, rs_slice_left(&data), err));
+    set_run(out, RS_RUN_ITEMS, NULL, shape->n, data.ptr, data.end);
+    out->code = type.code;
+    out->width = type.width;
+    out->big_endian = type.big_endian && (type.flags & RS_FMT_ARRAY_SCALAR) == 0;
+    return RS_OK;
 }
 
 /* Returns whether a tensor with this EXTRA may have a payload of numbers. Sets *code to RS_RUN_BFLOAT16, or to 0 if the
@@ -116,9 +105,9 @@ static rs_status take_tensor(rs_cursor *cursor, rs_place place, const uint8_t *e
         const uint8_t *tag;
         RS_TRY(rs_decode_take(cursor, 1, &tag, err));
         if (*tag != RS_FMT_TAG_NDARRAY) return RS_OK;
-        RS_TRY(take_any_array(cursor, out, shape, taken, err));
+        RS_TRY(take_array(cursor, NULL, NULL, out, shape, taken, err));
     } else if (place.node->kind == RS_FMT_NODE_NDARRAY) {
-        RS_TRY(take_node_array(cursor, &place, out, shape, taken, err));
+        RS_TRY(take_array(cursor, place.node, place.body, out, shape, taken, err));
     }
     if (!*taken || code == 0) return RS_OK;
     *taken = out->n == 0 || (out->width != 0 ? rs_narrow_item_bytes(out->code) : out->at / out->n) == 2;
@@ -134,7 +123,7 @@ rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *ou
     const uint8_t *tag;
     *taken = false;
     if (node != NULL && node->kind == RS_FMT_NODE_NDARRAY) {
-        return take_node_array(cursor, place, out, shape, taken, err);
+        return take_array(cursor, node, place->body, out, shape, taken, err);
     }
     if (node != NULL && node->kind == RS_FMT_NODE_EXT && node->param == RS_FMT_EXT_TENSOR) {
         rs_place payload = *place;
@@ -143,7 +132,7 @@ rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *ou
     } else if (node == NULL) {
         RS_TRY(rs_decode_take(cursor, 1, &tag, err));
         if (*tag == RS_FMT_TAG_NDARRAY) {
-            status = take_any_array(cursor, out, shape, taken, err);
+            status = take_array(cursor, NULL, NULL, out, shape, taken, err);
         } else if (*tag == RS_FMT_TAG_EXT) {
             rs_slice head;
             RS_TRY(rs_any_ext_head(&cursor->in, &head, err));

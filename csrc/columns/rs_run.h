@@ -35,6 +35,7 @@ typedef struct rs_run {
 typedef struct rs_run_shape {
     uint32_t ndim;
     bool fortran; /* the items are in Fortran order; false unless there are two or more dimensions */
+    uint64_t n;   /* number of items */
     uint64_t dims[RS_FMT_ARRAY_NDIM];
 } rs_run_shape;
 
@@ -46,9 +47,17 @@ typedef struct rs_run_shape {
 RS_NODISCARD rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out, bool *taken,
                                         rs_error *err);
 
+/* Takes a numpy array or scalar of any dtype: of an ndarray node with its body at `body` or, if that is NULL, at the
+ * cursor; for `node` NULL the any value at the cursor, after its tag. Sets type, shape and the stored bytes. */
+RS_NODISCARD rs_status rs_run_array(rs_cursor *cursor, const rs_node *node, const uint8_t *body, rs_array_type *type,
+                                    rs_run_shape *shape, rs_slice *data, rs_error *err);
+
 /* As rs_run_take_list, for a numpy array or scalar, or a tensor, of numbers. */
 RS_NODISCARD rs_status rs_run_take_array(rs_cursor *cursor, const rs_place *place, rs_run *out, rs_run_shape *shape,
                                          bool *taken, rs_error *err);
+
+/* Writes `count` items, at most 256, of an array of bools, ints or floats: as i64, u64 or f64, 8 bytes each. */
+void rs_run_load_items(uint8_t code, bool big_endian, const uint8_t *data, uint64_t count, uint64_t *to);
 
 /* Writes `count` elements, from number `first` on, of a list of n that begins at `data`, 8 bytes each. `child` is an
  * int, bool, decimal or float node. Returns true for f64, false for i64. */

@@ -195,6 +195,12 @@ static number_class load_items(uint8_t code, bool big, const uint8_t *data, uint
     }
 }
 
+void rs_run_load_items(uint8_t code, bool big_endian, const uint8_t *data, uint64_t count, uint64_t *to) {
+    block items;
+    (void)load_items(code, big_endian, data, count, &items);
+    memcpy(to, items.bytes, (size_t)count * 8);
+}
+
 /* Returns whether items of the array have the same bytes as items of the dtype, except for byte order. */
 static bool is_same_item(uint8_t code, unsigned dtype) {
     static const uint8_t codes[RS_DTYPES] = {[RS_DTYPE_INT8] = 2,        [RS_DTYPE_INT16] = 3,

@@ -132,7 +132,7 @@ TEST(test_ends_of_ranges) {
 
 /* Item (a, b, c) is at a + 2 (b + 3 c) in Fortran order, at (3 a + b) 50 + c in C order. */
 TEST(test_fortran) {
-    static const rs_run_shape shape = {3, true, {2, 3, 50}};
+    static const rs_run_shape shape = {3, true, 300, {2, 3, 50}};
     uint64_t written = 0;
     uint8_t item[16];
     for (unsigned code = 1; code <= CODES; code++) {
