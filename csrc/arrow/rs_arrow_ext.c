@@ -1,6 +1,17 @@
 /* rs_arrow_ext.c: reads payloads of ext values. */
 #include "arrow/rs_arrow_ext.h"
 
+/* As rs_path_settle_element, but steps from a const to its any value. */
+static rs_status settle(rs_cursor *cursor, rs_place *at, rs_outer *outer, bool *left, rs_error *err) {
+    RS_TRY(rs_path_settle_element(cursor, at, outer, left, err));
+    if (at->node == NULL || at->node->kind != RS_FMT_NODE_CONST) return RS_OK;
+    if (!*left) *outer = rs_decode_outer(cursor);
+    *left = true;
+    cursor->in = rs_slice_of(at->node->aux, at->node->aux_size_bytes);
+    at->node = NULL;
+    return RS_OK;
+}
+
 /* ---- Ints ---- */
 
 static rs_status take_any_int(rs_cursor *cursor, int64_t *out, bool *fits, rs_error *err) {
@@ -28,16 +39,12 @@ rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *o
     rs_status status;
     bool left;
     *fits = true;
-    RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
+    RS_TRY(settle(cursor, &at, &outer, &left, err));
     if (at.node == NULL) {
         status = take_any_int(cursor, out, fits, err);
     } else if (at.node->kind == RS_FMT_NODE_INT) {
         *out = rs_decode_int_unchecked(at.node, at.body, at.bits);
         status = RS_OK;
-    } else if (at.node->kind == RS_FMT_NODE_CONST) {
-        rs_cursor aux = *cursor;
-        aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        status = take_any_int(&aux, out, fits, err);
     } else {
         status = rs_decode_bad_value(err, "the payload of an ext value is not an int");
     }
@@ -88,14 +95,9 @@ static rs_status take_zone(rs_cursor *cursor, rs_place at, rs_arrow_moment *out,
     rs_outer outer;
     rs_status status = RS_OK;
     bool left;
-    RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
+    RS_TRY(settle(cursor, &at, &outer, &left, err));
     if (at.node == NULL) {
         status = take_any_zone(cursor, out, err);
-    } else if (at.node->kind == RS_FMT_NODE_CONST) {
-        rs_cursor aux = *cursor;
-        aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        status = take_any_zone(&aux, out, err);
-        cursor->budget = aux.budget;
     } else if (at.node->kind == RS_FMT_NODE_EXT) {
         /* The offset is not read here: Python reads such datetimes. */
         if (at.body == NULL) status = rs_path_pass(cursor, at.node, at.bits, err);
@@ -156,16 +158,11 @@ rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arro
     bool left;
     out->offset_us = 0;
     out->name = rs_slice_of(NULL, 0);
-    RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
+    RS_TRY(settle(cursor, &at, &outer, &left, err));
     if (at.node == NULL) {
         status = take_any_moment(cursor, out, err);
     } else if (at.node->kind == RS_FMT_NODE_TUPLE) {
         status = take_moment_row(cursor, &at, out, err);
-    } else if (at.node->kind == RS_FMT_NODE_CONST) {
-        rs_cursor aux = *cursor;
-        aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        status = take_any_moment(&aux, out, err);
-        cursor->budget = aux.budget;
     } else {
         status = rs_decode_bad_value(err, "a time that is not a tuple");
     }
@@ -237,7 +234,7 @@ rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buf
     rs_place at = *place;
     rs_outer outer;
     bool left, taken = false;
-    RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
+    RS_TRY(settle(cursor, &at, &outer, &left, err));
     scratch->size_bytes = 0;
     rs_status status = rs_utf8_take(scratch, cursor, &at, &taken, err);
     taken = taken && scratch->size_bytes != 0; /* scratch->data may be NULL */
@@ -270,21 +267,16 @@ rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *place, const uin
     uint64_t n = 0;
     bool left;
     const uint8_t *p;
-    RS_TRY(rs_path_settle_element(cursor, &at, &outer, &left, err));
+    RS_TRY(settle(cursor, &at, &outer, &left, err));
     if (at.node != NULL && at.node->kind == RS_FMT_NODE_BYTES) {
         status = rs_decode_bytes(cursor, at.node, &n, out, err);
-    } else if (at.node != NULL && at.node->kind != RS_FMT_NODE_CONST) {
-        status = rs_decode_bad_value(err, "the payload of a UUID is not bytes");
     } else {
-        rs_cursor aux = *cursor;
-        rs_cursor *from = at.node != NULL ? &aux : cursor;
-        if (at.node != NULL) aux.in = rs_slice_of(at.node->aux, at.node->aux_size_bytes);
-        status = rs_decode_take(from, 1, &p, err);
-        if (status == RS_OK && *p != RS_FMT_TAG_BYTES) {
+        status = at.node != NULL ? RS_E_FMT_VALUE : rs_decode_take(cursor, 1, &p, err);
+        if (at.node != NULL || (status == RS_OK && *p != RS_FMT_TAG_BYTES)) {
             status = rs_decode_bad_value(err, "the payload of a UUID is not bytes");
         }
-        if (status == RS_OK) status = rs_decode_varint(from, &n, err);
-        if (status == RS_OK) status = rs_decode_take(from, n, out, err);
+        if (status == RS_OK) status = rs_decode_varint(cursor, &n, err);
+        if (status == RS_OK) status = rs_decode_take(cursor, n, out, err);
     }
     if (status == RS_OK && n != 16) status = rs_decode_bad_value(err, "the payload of a UUID does not have 16 bytes");
     rs_path_return(cursor, &outer, left);

@@ -98,15 +98,21 @@ static rs_status remember(rs_arrow_program *self, const void *owner, const rs_ar
 static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
                          rs_error *err);
 
-/* Compiles the children of a node, all for one field. */
-static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field *field, rs_error *err) {
-    RS_TRY(new_ops(self, op->node->n_children, &op->children, err));
-    op->n_children = op->node->n_children;
-    for (uint32_t i = 0; i < op->n_children; i++) {
-        RS_TRY(compile(self, &op->children[i], &op->node->children[i], field, err));
+/* Makes n children of an op, child i for child i * step of its node and the field fields[i] or, without `fields`, `field`. */
+static rs_status compile_each(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, uint32_t step,
+                              rs_arrow_field **fields, rs_arrow_field *field, rs_error *err) {
+    RS_TRY(new_ops(self, n, &op->children, err));
+    op->n_children = n;
+    for (uint32_t i = 0; i < n; i++) {
+        RS_TRY(compile(self, &op->children[i], &op->node->children[i * step], fields != NULL ? fields[i] : field, err));
         op->sure = op->sure && op->children[i].sure;
     }
     return RS_OK;
+}
+
+/* Compiles the children of a node, all for one field. */
+static rs_status compile_children(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field *field, rs_error *err) {
+    return compile_each(self, op, op->node->n_children, 1, NULL, field, err);
 }
 
 /* Takes the key at `keys`, and sets *child to its field or NULL. */
@@ -121,8 +127,8 @@ static rs_status next_key(rs_arrow_program *self, rs_cursor *keys, rs_arrow_fiel
         if (!field->closed) rs_arrow_add_kind(field, RS_ARROW_SEEN_ODD_KEY);
     }
     if (*child == NULL) return RS_OK;
-    if ((*child)->stamp == self->n_arrays) return rs_decode_bad_value(err, "a dict with a repeated key");
-    (*child)->stamp = self->n_arrays;
+    if ((*child)->stamp == self->n_chunks) return rs_decode_bad_value(err, "a dict with a repeated key");
+    (*child)->stamp = self->n_chunks; /* there is a chunk for each struct */
     return RS_OK;
 }
 
@@ -132,30 +138,12 @@ static rs_status compile_struct(rs_arrow_program *self, rs_arrow_op *op, rs_erro
                       .budget = {.values = UINT64_MAX, .bytes = UINT64_MAX, .depth = RS_FMT_DEPTH}};
     rs_arrow_field **fields = NULL;
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
-    RS_TRY(new_ops(self, node->n_children, &op->children, err));
     RS_TRY(rs_arrow_program_alloc(self, node->n_children, sizeof *fields, &fields, err));
-    op->n_children = node->n_children;
     for (uint32_t i = 0; i < node->n_children; i++) {
         RS_TRY(next_key(self, &keys, op->field, &fields[i], err));
         op->odd_key |= fields[i] == NULL && !op->field->closed;
     }
-    for (uint32_t i = 0; i < node->n_children; i++) {
-        RS_TRY(compile(self, &op->children[i], &node->children[i], fields[i], err));
-        op->sure = op->sure && op->children[i].sure;
-    }
-    return RS_OK;
-}
-
-/* Compiles a tuple node whose children are the values of the fields `items`. */
-static rs_status compile_row(rs_arrow_program *self, rs_arrow_op *op, rs_arrow_field **items, rs_error *err) {
-    const rs_node *node = op->node;
-    RS_TRY(new_ops(self, node->n_children, &op->children, err));
-    op->n_children = node->n_children;
-    for (uint32_t i = 0; i < node->n_children; i++) {
-        RS_TRY(compile(self, &op->children[i], &node->children[i], items[i], err));
-        op->sure = op->sure && op->children[i].sure;
-    }
-    return RS_OK;
+    return compile_each(self, op, node->n_children, 1, fields, NULL, err);
 }
 
 /* Makes op->items: the fields of n items of a tuple. */
@@ -171,22 +159,11 @@ static rs_status compile_tuple(rs_arrow_program *self, rs_arrow_op *op, rs_error
     rs_arrow_field *element;
     if (node->param == 1 && rs_arrow_add_tuple(op->field, node->n_children)) {
         RS_TRY(make_items(self, op, node->n_children, err));
-        return compile_row(self, op, op->items, err);
+        return compile_each(self, op, node->n_children, 1, op->items, NULL, err);
     }
     if (node->param == 0) rs_arrow_add_kind(op->field, RS_ARROW_SEEN_LIST);
     RS_TRY(rs_arrow_field_element(op->field, &element, err));
     return compile_children(self, op, element, err);
-}
-
-/* Compiles the child of a list or numbers node once for each field in op->items. */
-static rs_status compile_per_item(rs_arrow_program *self, rs_arrow_op *op, rs_error *err) {
-    RS_TRY(new_ops(self, op->n_items, &op->children, err));
-    op->n_children = op->n_items;
-    for (uint32_t i = 0; i < op->n_items; i++) {
-        RS_TRY(compile(self, &op->children[i], op->node->children, op->items[i], err));
-        op->sure = op->sure && op->children[i].sure;
-    }
-    return RS_OK;
 }
 
 /* Compiles a list or numbers node. Short tuples of one length get a field for each item while n_ops < MANY_OPS. */
@@ -203,14 +180,10 @@ static rs_status compile_list(rs_arrow_program *self, rs_arrow_op *op, rs_error 
         (void)rs_arrow_add_tuple(op->field, UINT64_MAX);
     } else if (rs_arrow_add_tuple(op->field, node->count)) {
         RS_TRY(make_items(self, op, node->count, err));
-        return compile_per_item(self, op, err);
+        return compile_each(self, op, op->n_items, 0, op->items, NULL, err);
     }
     RS_TRY(rs_arrow_field_element(op->field, &element, err));
-    RS_TRY(new_ops(self, 1, &op->children, err));
-    op->n_children = 1;
-    RS_TRY(compile(self, op->children, node->children, element, err));
-    op->sure = op->sure && op->children->sure;
-    return RS_OK;
+    return compile_each(self, op, 1, 0, NULL, element, err);
 }
 
 static rs_status compile_const(rs_arrow_op *op, rs_error *err) {
@@ -252,10 +225,10 @@ static rs_status compile_object(rs_arrow_program *self, rs_arrow_op *op, rs_slic
     for (uint64_t i = 0; i < n; i++) RS_TRY(rs_arrow_next_name(&names, op->field, &child->items[i], err));
     rs_arrow_add_kind(op->field, RS_ARROW_SEEN_STRUCT);
     if (payload->kind == RS_FMT_NODE_TUPLE && payload->n_children == n) {
-        RS_TRY(compile_row(self, child, child->items, err));
+        RS_TRY(compile_each(self, child, child->n_items, 1, child->items, NULL, err));
     } else if ((payload->kind == RS_FMT_NODE_LIST || payload->kind == RS_FMT_NODE_NUMBERS) && payload->count == n &&
                (payload->flags & RS_FMT_FLAG_FIXED) != 0) {
-        RS_TRY(compile_per_item(self, child, err));
+        RS_TRY(compile_each(self, child, child->n_items, 0, child->items, NULL, err));
     } else if (payload->kind == RS_FMT_NODE_CONST || payload->kind == RS_FMT_NODE_ANY) {
         child->sure = false;
     } else {
