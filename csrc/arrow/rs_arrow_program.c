@@ -98,7 +98,8 @@ static rs_status remember(rs_arrow_program *self, const void *owner, const rs_ar
 static rs_status compile(rs_arrow_program *self, rs_arrow_op *op, const rs_node *node, rs_arrow_field *field,
                          rs_error *err);
 
-/* Makes n children of an op, child i for child i * step of its node and the field fields[i] or, without `fields`, `field`. */
+/* Makes n children of an op, child i for child i * step of its node and for the field fields[i] or, without `fields`,
+ * for `field`. */
 static rs_status compile_each(rs_arrow_program *self, rs_arrow_op *op, uint32_t n, uint32_t step,
                               rs_arrow_field **fields, rs_arrow_field *field, rs_error *err) {
     RS_TRY(new_ops(self, n, &op->children, err));
