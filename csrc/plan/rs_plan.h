@@ -78,6 +78,8 @@ bool rs_plan_may_be_fixed(const rs_plan *d);
 unsigned rs_plan_group_bits(const rs_plan *d);
 /* Returns the bits that an optional in a bit group takes on top of its own bit and of those of its values. */
 uint64_t rs_plan_unused_bits(const rs_plan *optional);
+/* Returns the bits that a rare group saves in n values of a struct. */
+uint64_t rs_plan_rare_gain(const rs_plan *row, uint64_t n);
 /* Returns the bits of a row's bit group: of its children, and for each byte of its rare group. */
 unsigned rs_plan_children_bits(const rs_plan *row);
 /* Puts rare optional values under a union of one child, so that a record without one spends only one bit on it. Call it

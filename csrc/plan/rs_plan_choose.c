@@ -421,6 +421,7 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *o
         }
     }
     out->bits += (8 - group % 8) % 8 * a->n;
+    if (out->plan->link != NULL) out->bits -= rs_plan_rare_gain(out->plan, a->n);
     if (union_bits > 0) fix_ints(out, a->n, plain_bits, union_bits);
     rs_plan_unplace(out->plan);
     return RS_OK;

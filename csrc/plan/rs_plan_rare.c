@@ -109,10 +109,16 @@ static uint64_t bits_of_bodies(const rs_plan *optional) {
     return NODE_BITS + child->n * ((rs_plan_group_bits(child) + 7) / 8 * 8);
 }
 
+/* Returns whether the values of an optional take fewer bits with bodies, by enough. */
+static bool gains_by_bodies(const rs_plan *optional) {
+    const rs_plan *child = optional->children[0];
+    return optional->n * rs_plan_group_bits(child) > bits_of_bodies(optional) + child->n * BODY_BITS;
+}
+
 uint64_t rs_plan_unused_bits(const rs_plan *optional) {
     const rs_plan *child = optional->children[0];
-    const uint64_t width = rs_plan_group_bits(child), now = optional->n * width, then = bits_of_bodies(optional);
-    return (now > then + child->n * BODY_BITS ? then : now) - child->n * width;
+    const uint64_t width = rs_plan_group_bits(child);
+    return (gains_by_bodies(optional) ? bits_of_bodies(optional) : optional->n * width) - child->n * width;
 }
 
 /* Returns the bits that the values of child i of a row save when they get bodies; 0 when that is not worth a node.
@@ -138,21 +144,26 @@ static rs_status put_under_union(mover *self, rs_plan *optional) {
     return RS_OK;
 }
 
+/* Returns the bits of a child of a row in its bit group: now or, with `then`, after rs_plan_move_rare. */
+static unsigned bits_of(const rs_plan *child, bool then) {
+    return then && child->kind == RS_FMT_NODE_OPTIONAL && gains_by_bodies(child) ? 1 : rs_plan_group_bits(child);
+}
+
 /* Returns how often a child of a row has a value, from 0 to 1; 1 if it may not be rare. */
-static double share_of(const rs_plan *child) {
-    if (child->kind != RS_FMT_NODE_OPTIONAL || rs_plan_group_bits(child) != 1 || child->n == 0) return 1;
+static double share_of(const rs_plan *child, bool then) {
+    if (child->kind != RS_FMT_NODE_OPTIONAL || bits_of(child, then) != 1 || child->n == 0) return 1;
     return (double)child->children[0]->n / (double)child->n;
 }
 
 /* Returns the bits of the bit group and the rare group of a row in a record, on average, if the children that are in at
  * most a share of the records are rare, and independent of one another; a large number if they are too many. */
-static double group_cost(const rs_plan *row, double most) {
+static double group_cost(const rs_plan *row, double most, bool then) {
     uint64_t bits = 0, rare = 0;
     double stored = 0, zero = 1;
     for (uint32_t i = 0; i < row->n_children; i++) {
-        const double share = share_of(row->children[i]);
+        const double share = share_of(row->children[i], then);
         if (share > most) {
-            bits += rs_plan_group_bits(row->children[i]);
+            bits += bits_of(row->children[i], then);
             continue;
         }
         zero *= 1 - share;
@@ -164,18 +175,34 @@ static double group_cost(const rs_plan *row, double most) {
     return rare != 0 && group + bytes > RS_FMT_RARE_BYTES ? 1e9 : 8 * ((double)group + stored + 1 - zero);
 }
 
-/* Gives a struct a rare group, if that saves enough. */
-static void mark_rare(rs_plan *row) {
-    const double now = group_cost(row, 0);
+/* Returns the share up to which children are rare in the best rare group of a struct; 0 if none saves enough. Sets
+ * *saved to the bits that it saves in a record. */
+static double best_share(const rs_plan *row, bool then, double *saved) {
+    const double now = group_cost(row, 0, then);
     double best = now - (rs_plan_may_be_fixed(row) ? UNFIXED_BITS : RARE_BITS), share = 0;
+    *saved = 0;
     for (double most = 0.5; most > 0.001; most /= 2) {
-        const double cost = group_cost(row, most);
+        const double cost = group_cost(row, most, then);
         if (cost >= best) continue;
         best = cost;
         share = most;
+        *saved = now - cost;
     }
+    return share;
+}
+
+uint64_t rs_plan_rare_gain(const rs_plan *row, uint64_t n) {
+    double saved;
+    (void)best_share(row, true, &saved);
+    return (uint64_t)(saved * (double)n);
+}
+
+/* Gives a struct a rare group, if that saves enough. */
+static void mark_rare(rs_plan *row) {
+    double saved;
+    const double share = best_share(row, false, &saved);
     for (uint32_t i = 0; share != 0 && i < row->n_children; i++) {
-        if (share_of(row->children[i]) <= share) row->children[i]->flags |= RS_FMT_FLAG_RARE;
+        if (share_of(row->children[i], false) <= share) row->children[i]->flags |= RS_FMT_FLAG_RARE;
     }
 }
 
