@@ -178,6 +178,11 @@ static inline bool rs_slice_equal(rs_slice a, rs_slice b) {
     return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
 }
 
+/* Returns whether a slice begins with `size` bytes. */
+static inline bool rs_slice_starts_with(rs_slice self, const uint8_t *bytes, size_t size) {
+    return size <= rs_slice_left(&self) && rs_equal_few(self.ptr, bytes, size);
+}
+
 /* Loads the field of n_bits (0 to 64) that starts at bit bit_off of a bit group of size_bytes bytes, least significant
  * bit first. The caller has checked that the field is within the group. No byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,

@@ -253,17 +253,23 @@ static unsigned type_of_elements(const rs_node *tuple) {
     return type;
 }
 
+/* Reserves room for `count` numbers of each row, and sets *n to the number of all. */
+static rs_status reserve_lists(rs_column *self, const rs_cursor *cursor, uint64_t count, const rs_column_rows *rows,
+                               uint64_t *n, rs_error *err) {
+    rs_cursor own = *cursor;
+    RS_TRY(rs_decode_enter(&own, count, err));
+    if (rs_mul_overflows(count, rows->n, n)) *n = UINT64_MAX;
+    return rs_column_reserve(self, *n, err);
+}
+
 static rs_status take_tuples(rs_column *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
                              bool *taken, rs_error *err) {
     const unsigned type = type_of_elements(node);
     const uint64_t count = node->n_children;
-    rs_cursor own = *cursor;
     uint64_t n_numbers;
     *taken = type != 0;
     if (!*taken) return RS_OK;
-    RS_TRY(rs_decode_enter(&own, count, err));
-    if (rs_mul_overflows(count, rows->n, &n_numbers)) n_numbers = UINT64_MAX;
-    RS_TRY(rs_column_reserve(self, n_numbers, err));
+    RS_TRY(reserve_lists(self, cursor, count, rows, &n_numbers, err));
     uint8_t *to = begin_numbers(self, type);
     for (uint64_t i = 0; i < count; i++) {
         const rs_column_rows elements = rs_column_child_rows(node, rows, i);
@@ -278,13 +284,10 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     if (node->kind == RS_FMT_NODE_TUPLE) return take_tuples(self, cursor, node, rows, taken, err);
     const rs_node *child = node->children;
     const uint64_t count = node->count;
-    rs_cursor own = *cursor;
     uint64_t n_numbers;
     *taken = node->kind == RS_FMT_NODE_LIST && rs_node_is_number(child) && child->kind != RS_FMT_NODE_BOOL;
     if (!*taken) return RS_OK;
-    RS_TRY(rs_decode_enter(&own, count, err));
-    if (rs_mul_overflows(count, rows->n, &n_numbers)) n_numbers = UINT64_MAX;
-    RS_TRY(rs_column_reserve(self, n_numbers, err));
+    RS_TRY(reserve_lists(self, cursor, count, rows, &n_numbers, err));
     if (n_numbers == 0) return RS_OK;
     uint8_t *to = begin_numbers(self, rs_column_type_of(child));
     if (child->kind == RS_FMT_NODE_FLOAT) {

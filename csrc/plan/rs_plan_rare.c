@@ -175,8 +175,8 @@ static double group_cost(const rs_plan *row, double most, bool then) {
     return rare != 0 && group + bytes > RS_FMT_RARE_BYTES ? 1e9 : 8 * ((double)group + stored + 1 - zero);
 }
 
-/* Returns the share up to which children are rare in the best rare group of a struct; 0 if none saves enough. Sets
- * *saved to the bits that it saves in a record. */
+/* Finds the best rare group of a struct. Returns the largest share of its children, or 0 if no rare group saves enough.
+ * Sets *saved to the bits that the group saves in a record. */
 static double best_share(const rs_plan *row, bool then, double *saved) {
     const double now = group_cost(row, 0, then);
     double best = now - (rs_plan_may_be_fixed(row) ? UNFIXED_BITS : RARE_BITS), share = 0;

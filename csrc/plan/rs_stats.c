@@ -377,11 +377,6 @@ static rs_status hash_collision(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
-static bool begins_with_key(rs_slice in, rs_slice key) {
-    const size_t size = rs_slice_left(&key);
-    return size <= rs_slice_left(&in) && rs_equal_few(in.ptr, key.ptr, size);
-}
-
 /* The next two functions take the elements of a container off `in`, and add their hashes to *hash (may be NULL). */
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stats_head *h, rs_slice *in, uint64_t *hash,
@@ -390,7 +385,10 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const rs_stat
     uint32_t child = 0;
     self->scan->next++;
     for (uint32_t i = 0; i < h->n_children; i++, child++) {
-        while (child < a->n_children && !begins_with_key(*in, a->keys[child])) child++;
+        while (child < a->n_children &&
+               !rs_slice_starts_with(*in, a->keys[child].ptr, rs_slice_left(&a->keys[child]))) {
+            child++;
+        }
         /* Two key sets may share a hash. This code cannot distinguish them, although the data are valid. */
         if (child == a->n_children) return hash_collision(err);
         in->ptr += rs_slice_left(&a->keys[child]);

@@ -27,15 +27,11 @@ static bool int_fits(const rs_node *node, int64_t value, uint64_t *stored) {
     return node->param == 64 || *stored >> node->param == 0;
 }
 
-static bool starts_with(rs_slice in, const uint8_t *bytes, size_t size) {
-    return size <= rs_slice_left(&in) && rs_equal_few(in.ptr, bytes, size);
-}
-
 /* The aux of an ndarray node is the descriptor and, with FIXED, the shape: the same bytes as after the tag. */
 static bool array_fits(const rs_node *node, rs_slice in) {
     rs_array_type type;
     rs_slice rest = in, aux = rs_slice_of(node->aux, node->aux_size_bytes);
-    if (*rest.ptr++ != RS_FMT_TAG_NDARRAY || !starts_with(rest, aux.ptr, rs_slice_left(&aux))) return false;
+    if (*rest.ptr++ != RS_FMT_TAG_NDARRAY || !rs_slice_starts_with(rest, aux.ptr, rs_slice_left(&aux))) return false;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) return true;
     /* A longer descriptor could begin with the same bytes. */
     return rs_array_type_take(&rest, &type, NULL) == RS_OK && rs_slice_left(&type.descriptor) == node->aux_size_bytes;
@@ -46,7 +42,7 @@ static bool array_fits(const rs_node *node, rs_slice in) {
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;
-    if (!starts_with(*in, node->aux, node->aux_size_bytes)) return false;
+    if (!rs_slice_starts_with(*in, node->aux, node->aux_size_bytes)) return false;
     in->ptr += node->aux_size_bytes;
     return true;
 }
@@ -139,7 +135,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint64_t n;
     switch (node->kind) {
     case RS_FMT_NODE_ANY: return true;
-    case RS_FMT_NODE_CONST: return starts_with(in, node->aux, node->aux_size_bytes);
+    case RS_FMT_NODE_CONST: return rs_slice_starts_with(in, node->aux, node->aux_size_bytes);
     case RS_FMT_NODE_INT: return take_int(&in, &value) && int_fits(node, value, &n);
     case RS_FMT_NODE_FLOAT: return tag == RS_FMT_TAG_FLOAT;
     case RS_FMT_NODE_BOOL: return tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE;
@@ -257,7 +253,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
             const uint8_t *key = keys.ptr;
             RS_TRY(skip_key(self, &keys));
             size_t size = (size_t)(keys.ptr - key);
-            if (n == 0 || !starts_with(*in, key, size)) {
+            if (n == 0 || !rs_slice_starts_with(*in, key, size)) {
                 if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);
                 continue; /* the absent key has bits 0 and no body */
             }
@@ -493,7 +489,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
     uint8_t tag = *begin;
     switch (node->kind) {
     case RS_FMT_NODE_CONST:
-        if (!starts_with(*in, node->aux, node->aux_size_bytes)) return misfit(self);
+        if (!rs_slice_starts_with(*in, node->aux, node->aux_size_bytes)) return misfit(self);
         rs_scan_skip_unchecked(self->scan, in);
         return RS_OK;
     case RS_FMT_NODE_INT:
