@@ -1,9 +1,11 @@
 """Arrow arrays of every type that recstore reads."""
 
 import datetime
+import io
 
 import numpy as np
 import pyarrow as pa
+from alike import alike
 
 LONG = "a text of more than twelve bytes, 汉字"
 
@@ -132,3 +134,32 @@ def _indirect():
     structs = pa.array([{"x": 1}, {"x": None}])
     arrays_by_name["dictionary of structs"] = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), structs)
     return arrays_by_name
+
+
+def table(n=40):
+    """A table of `n` rows with a column of each type."""
+    repeated = {name: pa.concat_arrays([array] * (n // len(array) + 1))[:n] for name, array in arrays().items()}
+    return pa.table(repeated)
+
+
+def parquet_table():
+    """The columns of `table()` that Parquet can hold."""
+    from pyarrow import parquet
+
+    whole, names = table(), []
+    for name, column in zip(whole.column_names, whole.columns, strict=True):
+        file = io.BytesIO()
+        try:
+            parquet.write_table(pa.table({name: column}), file)
+            parquet.read_table(file)
+            names.append(name)
+        except (pa.ArrowException, OSError):
+            pass
+    return whole.select(names)
+
+
+def assert_alike(rows, expected):
+    """Checks rows column by column, so that an error names the type."""
+    assert len(rows) == len(expected)
+    for name in expected[0]:
+        assert alike([row[name] for row in rows], [row[name] for row in expected]), name

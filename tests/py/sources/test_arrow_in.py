@@ -33,28 +33,24 @@ def assert_reads(source, rows, **options):
 def test_a_column_of_each_type(name):
     array = ARRAYS[name]
     assert_reads(array, array.to_pylist())
-    assert_reads(array[:0], [])
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_a_table_with_a_column_of_each_type(name):
-    table = pa.table({"before": range(len(ARRAYS[name])), name: ARRAYS[name], "after": ARRAYS[name]})
-    assert_reads(table, table.to_pylist())
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_slices_and_chunks_of_each_type(name):
-    array = ARRAYS[name]
-    chunked = pa.chunked_array([array[1:], array[:0], array[:-1], array[1:2]])
+    short = array[:200]
+    chunked = pa.chunked_array([short[1:], short[:0], short[:-1], short[1:2]])
     assert_reads(chunked, chunked.to_pylist())
-    inner = pa.StructArray.from_arrays([array, array], ["a", "b"])[1:]
+    inner = pa.StructArray.from_arrays([short, short], ["a", "b"])[1:]
     assert_reads(inner, inner.to_pylist())
-    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, len(array)], pa.int32()), array)[1:]
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, len(short)], pa.int32()), short)[1:]
     assert_reads(lists, lists.to_pylist())
 
 
+def test_a_table_with_a_column_of_each_type():
+    table = arrow_tables.table()
+    assert_reads(table, table.to_pylist())
+    table = table.drop_columns([name for name in table.column_names if name.startswith("map")])
+    assert_reads(table, without_nones(table.to_pylist()), missing="absent")
+
+
 def test_a_store_of_many_blocks():
-    n = 200_000
+    n = 140_000
     table = pa.table({"i": range(n), "s": [f"{i % 977}.jpg" for i in range(n)], "x": np.arange(n) / 8})
     assert_reads(table, table.to_pylist())
 
@@ -102,14 +98,6 @@ def without_nones(value):
     return [without_nones(child) for child in value] if type(value) is list else value
 
 
-@pytest.mark.parametrize("name", ARRAYS)
-def test_missing_fields_may_be_left_out(name):
-    if name.startswith("map"):
-        pytest.skip("a map is not a struct")
-    table = pa.table({"i": range(len(ARRAYS[name])), name: ARRAYS[name]})
-    assert_reads(table, without_nones(table.to_pylist()), missing="absent")
-
-
 def test_names_of_fields():
     names = ["", "a.b", "é", "汉字", "😀", "x" * 5000]
     table = pa.Table.from_arrays([pa.array([i]) for i in range(6)], names)
@@ -118,11 +106,6 @@ def test_names_of_fields():
         table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], twice)
         with pytest.raises(InputError, match="two fields have this name; rename one"):
             RecordList(table)
-
-
-def test_a_wide_table():
-    table = pa.table({f"column {i}": [i] for i in range(5000)})
-    assert_reads(table, table.to_pylist())
 
 
 # ---- Differences from to_pylist(), which docs/tables.md lists ----

@@ -10,9 +10,6 @@ import recstore
 
 pa = pytest.importorskip("pyarrow", minversion="19")
 pq = pytest.importorskip("pyarrow.parquet")
-arrow_tables = pytest.importorskip("arrow_tables")
-from alike import alike  # noqa: E402
-
 from recstore.sources import parquet_files, parquet_pages  # noqa: E402
 
 N = 3000
@@ -67,18 +64,6 @@ def test_columns_that_are_read_in_parts_give_the_same_rows(path, in_parts):
     assert read(path, dtypes={"i": str, "same": "binary"}, columns=["i", "same"], n_rows=2) == [
         {"i": str(i), "same": b"x" * 3000} for i in range(2)
     ]
-
-
-@pytest.mark.parametrize("name", arrow_tables.arrays())
-def test_a_column_of_each_type_beside_another(name, in_parts):
-    file = io.BytesIO()
-    array = arrow_tables.arrays()[name]
-    try:
-        pq.write_table(pa.table({"x": array, "i": range(len(array))}), file)
-        expected = pq.read_table(file).to_pylist()
-    except (pa.ArrowException, OSError):
-        pytest.skip(f"Parquet cannot hold {name}")
-    assert alike(read(file), expected)
 
 
 def test_parts_whose_values_exceed_an_array(path, in_parts, monkeypatch):
