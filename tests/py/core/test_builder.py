@@ -19,30 +19,11 @@ def blocks_of(x):
     return [(first, n) for first, n, *_ in x.segment.blocks()]
 
 
-@pytest.mark.parametrize(
-    "n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5]
-)
-def test_sizes(n):
-    for stream in (range(n), (str(i) for i in range(n)), ({"i": i, "s": "x" * (i % 3)} for i in range(n))):
-        stream = list(stream)
-        with RecordList(stream) as x:
-            assert x == stream
-            assert [first for first, _ in blocks_of(x)] == list(range(0, n, BLOCK))
-            assert (x[0], x[-1], x[n // 2]) == (stream[0], stream[-1], stream[n // 2])
-
-
-def test_records_that_differ_from_block_to_block(tmp_path):
-    kinds = [
-        lambda i: i, lambda i: {"id": i, "a": "x" * (i % 4)}, lambda i: [0.5 * i, None],
-        lambda i: ("é" * (i % 5), i % 2 == 0), lambda i: {"b": np.float32(i), "id": str(i)}, lambda i: b"\0" * (i % 10)
-    ]  # fmt: skip
-    records = [kinds[i // BLOCK](i) for i in range(BLOCK * len(kinds) - 7)]
-    with RecordList(records) as x:
-        assert x == records
-        assert len(x.segment.blocks()) == len(kinds) and len(x.segment.trees()) >= len(kinds) - 1
-        x.save(tmp_path / "x")
-    with recstore.open(tmp_path / "x", verify="full") as x:
-        assert x[BLOCK * 3 - 1 : BLOCK * 3 + 1] == records[BLOCK * 3 - 1 : BLOCK * 3 + 1]
+def test_a_block_has_65536_records():
+    n = 2 * BLOCK + 5
+    with RecordList({"i": i, "s": "x" * (i % 3)} for i in range(n)) as x:
+        assert [first for first, _ in blocks_of(x)] == list(range(0, n, BLOCK))
+        assert x.to_list() == [{"i": i, "s": "x" * (i % 3)} for i in range(n)]
 
 
 def test_blocks_that_are_alike_share_a_tree():
@@ -75,15 +56,15 @@ def test_one_record_of_70_megabytes(tmp_path):
 def test_arrays_close_blocks_and_split_groups(tmp_path):
     """Each record has 300 kB: a block closes after 16 MiB, before its group of 64 is full."""
     base = np.arange(37_500.0)
-    with RecordList({"i": i, "a": base + i} for i in range(1000)) as x:
+    with RecordList({"i": i, "a": base + i} for i in range(300)) as x:
         sizes = [n for _, n in blocks_of(x)]
-        assert sum(sizes) == 1000 and len(sizes) > 15 and any(n % GROUP for n in sizes[:-1])
-        for i in [0, 55, 56, 57, 63, 64, 500, 999]:
+        assert sum(sizes) == 300 and len(sizes) > 4 and any(n % GROUP for n in sizes[:-1])
+        for i in [0, 55, 56, 57, 63, 64, 200, 299]:
             assert x[i]["i"] == i and np.array_equal(x[i]["a"], base + i)
-        assert [r["i"] for r in x] == list(range(1000))
+        assert [r["i"] for r in x] == list(range(300))
         x.save(tmp_path / "x")
     with recstore.open(tmp_path / "x", verify="full") as x:
-        assert [x[i]["i"] for i in range(999, -1, -37)] == list(range(999, -1, -37))
+        assert [x[i]["i"] for i in range(299, -1, -37)] == list(range(299, -1, -37))
 
 
 def test_groups_that_span_many_blocks(tmp_path):
@@ -94,24 +75,6 @@ def test_groups_that_span_many_blocks(tmp_path):
         assert x == records and len(blocks_of(x)) >= 3
         x[:2].save(tmp_path / "x")
     assert reader.read((tmp_path / "x").read_bytes()) == records[:2]
-
-
-@pytest.mark.parametrize("records", [
-    [], [None] * 1000, [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
-    [i if i % 3 else str(i) for i in range(3000)], [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
-    [[(i, j / 2) for j in range(i % 6)] for i in range(2000)]
-], ids=["none", "const", "struct", "union", "shapes", "lists"])  # fmt: skip
-def test_compression_changes_no_value(records):
-    with RecordList(records) as auto, RecordList(records, compression="none") as none:
-        assert auto == none == records and repr(auto.to_list()) == repr(none.to_list())
-        assert auto.nbytes <= none.nbytes
-        assert all(len(tree) == 1 for tree in none.segment.trees())
-
-
-def test_a_tree_is_smaller_than_self_describing_records():
-    records = [{"id": i, "label": i % 10, "ok": i % 2 == 0, "x": 0.1 * i} for i in range(20_000)]
-    with RecordList(records) as auto, RecordList(records, compression="none") as none:
-        assert auto.nbytes < none.nbytes / 2.5
 
 
 def test_the_same_records_give_the_same_bytes_but_for_id_and_time(tmp_path):

@@ -1,5 +1,5 @@
-"""Columns against list comprehensions, in any order and over any view; tables; arrays without a
-copy; closing, signals and other threads during a read."""
+"""Columns as numpy and pandas make them; arrays without a copy; closing, signals and other threads during a read.
+tests/prop/test_ways_out.py reads the columns of any records."""
 
 import gc
 import random
@@ -26,7 +26,6 @@ RAGGED = [
      "m": {"t": "\U0001f600" if i % 50 == 0 else "a" * (i % 9), "k": -i}, "o": i if i % 4 else None, "s": "x" if i % 3 else None,
      "b": None if i % 7 else True, **({"late": i} if i > 1500 else {})} for i in range(3000)
 ]  # fmt: skip
-FIXED_FIELDS = [name for name in RECORDS[0] if name != "m"]
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -41,78 +40,6 @@ def ragged(request):
         yield x
 
 
-def as_list(array):
-    return array.tolist()
-
-
-ORDERS = {
-    "all": None, "backwards": range(-1, -3001, -1), "some": [0, 2999, 5, 5, -3000, 7], "array": np.random.default_rng(1).permutation(3000),
-    "narrow": np.arange(200, dtype=np.uint8), "steps": range(0, 3000, 7),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_one_size(rows, order):
-    indices = ORDERS[order]
-    chosen = RECORDS if indices is None else [RECORDS[i] for i in indices]
-    for name in FIXED_FIELDS:
-        got = rows.field(name).to_numpy(indices)
-        assert as_list(got) == [list(r[name]) if name == "pair" else r[name] for r in chosen], name
-        assert got.flags.writeable and got.dtype == np.array([r[name] for r in RECORDS]).dtype
-    for name in ("k", "x"):
-        assert as_list(rows.field(("m", name)).to_numpy(indices)) == [r["m"][name] for r in chosen]
-    assert as_list(rows.field(("box", -1)).to_numpy(indices)) == [r["box"][3] for r in chosen]
-    assert as_list(rows.field("m.x").to_numpy(indices)) == [r["m"]["x"] for r in chosen]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_any_size(ragged, order):
-    indices = ORDERS[order]
-    chosen = RAGGED if indices is None else [RAGGED[i] for i in indices]
-    for name in ("ids", "w", "flags"):
-        values, offsets = ragged.field(name).to_numpy(indices, ragged=True)
-        assert [values[a:b].tolist() for a, b in zip(offsets, offsets[1:])] == [r[name] for r in chosen]
-        assert values.dtype == {"ids": np.int64, "w": np.float64, "flags": np.bool_}[name] and offsets.dtype == np.int64
-    for path in ("name", "m.t"):
-        got = ragged.field(path).to_numpy(indices)
-        assert as_list(got) == [r["name"] if path == "name" else r["m"]["t"] for r in chosen]
-    assert as_list(ragged.field("m.k").to_numpy(indices)) == [r["m"]["k"] for r in chosen]
-    assert as_list(ragged.field("late", default=-1).to_numpy(indices)) == [r.get("late", -1) for r in chosen]
-    view = ragged.field("late", default="none").field("x", default=2.5)
-    assert as_list(view.to_numpy(indices)) == [2.5] * len(chosen)
-
-
-VIEWS = {
-    "slice": lambda x: x[100:2000:3], "backwards": lambda x: x[::-1], "taken": lambda x: x[[5, 1, 5, -1]], "shuffled": lambda x: x.shuffled(3),
-    "joined": lambda x: x[10:20] + x[5:8] + x.shuffled(1)[:30], "repeated": lambda x: x[:70] * 3, "mask": lambda x: x[[i % 3 == 0 for i in range(len(x))]],
-    "sorted": lambda x: x.sorted_by("id"), "empty": lambda x: x[:0],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_views(ragged, view):
-    x = VIEWS[view](ragged)
-    expected = list(x)
-    assert as_list(x.field("id").to_numpy()) == [r["id"] for r in expected]
-    assert as_list(x.field("name").to_numpy()) == [r["name"] for r in expected]
-    values, offsets = x.field("w").to_numpy(ragged=True)
-    assert [values[a:b].tolist() for a, b in zip(offsets, offsets[1:])] == [r["w"] for r in expected]
-    if expected:
-        assert as_list(x.field("m.k").to_numpy([-1, 0])) == [expected[-1]["m"]["k"], expected[0]["m"]["k"]]
-
-
-def test_records_of_several_stores_and_of_mappings(ragged):
-    with recstore.RecordList(RAGGED[:100]) as y, recstore.RecordDict({f"k{i}": r for i, r in enumerate(RAGGED)}) as d:
-        joined = ragged[2900:] + y
-        assert as_list(joined.field("id").to_numpy()) == [*range(2900, 3000), *range(100)]
-        assert as_list(joined.field("name").to_numpy([150, 3])) == [RAGGED[50]["name"], RAGGED[2903]["name"]]
-        values = recstore.RecordList(d.values())
-        assert as_list(values.field("id").to_numpy()) == list(range(3000))
-        with recstore.RecordDict({f"k{i}": i / 7 for i in range(500)}) as numbers:
-            assert as_list(np.asarray(numbers.values())) == [i / 7 for i in range(500)]
-            assert np.array_equal(np.asarray(numbers), np.array(list(numbers)))
-
-
 # ---- Text ------------------------------------------------------------------------------------------------------------
 
 TEXTS = ["", "a", "\0", "a\0", "\0b", "é", "世界", "\U0001f600", "x" * 5000, "é" * 300, " "]
@@ -125,7 +52,7 @@ def test_texts(texts, compression):
     texts = texts * (1 if len(texts) < 5 else 400)
     with recstore.RecordList([{"t": t, "i": i} for i, t in enumerate(texts)], compression=compression) as x:
         got = x.field("t").to_numpy()
-        assert got.dtype == columns.from_values(texts, None, None).dtype and as_list(got) == texts
+        assert got.dtype == columns.from_values(texts, None, None).dtype and got.tolist() == texts
     with recstore.RecordList(texts, compression=compression) as x:
         if max(map(len, texts)) < 10_000:
             assert np.array_equal(np.asarray(x), np.array(texts)) and np.asarray(x).dtype == np.array(texts).dtype
@@ -135,9 +62,9 @@ def test_texts_with_an_old_numpy(monkeypatch):
     with recstore.RecordList(["é", "b"] * 50) as x:
         view = recstore.RecordList([{"t": t} for t in x]).field("t")
         monkeypatch.setattr(columns, "_takes_utf8", lambda: False)
-        assert as_list(view.to_numpy()) == ["é", "b"] * 50
+        assert view.to_numpy().tolist() == ["é", "b"] * 50
         monkeypatch.setattr(columns, "_string_dtype", lambda: None)
-        assert view.to_numpy().dtype == object and as_list(view.to_numpy()) == ["é", "b"] * 50
+        assert view.to_numpy().dtype == object and view.to_numpy().tolist() == ["é", "b"] * 50
 
 
 # ---- As numpy does ---------------------------------------------------------------------------------------------------
@@ -164,45 +91,11 @@ def test_asarray_matches_asarray_of_the_list(values, dtype, compression):
         assert (
             got.dtype == expected.dtype
             and got.shape == expected.shape
-            and repr(as_list(got)) == repr(as_list(expected))
+            and repr(got.tolist()) == repr(expected.tolist())
         )
 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------------
-
-
-def test_arrow_tables(rows, ragged):
-    pyarrow = pytest.importorskip("pyarrow")
-    for x, records in ((rows, RECORDS), (ragged, RAGGED)):
-        table = x.to_arrow()
-        table.validate(full=True)
-        names = list(dict.fromkeys(name for r in records for name in r))
-        assert sorted(table.column_names) == sorted(names) and table.num_rows == 3000
-        for name in names:
-            plain = pyarrow.array([r.get(name) for r in records])
-            assert table[name].type == plain.type and table[name].to_pylist() == plain.to_pylist(), name
-    part = ragged[:10].to_arrow()
-    assert "late" not in part.column_names and part["s"].to_pylist() == [r["s"] for r in RAGGED[:10]]
-    assert ragged[1495:].fields("id", "late").to_arrow()["late"].to_pylist() == [r.get("late") for r in RAGGED[1495:]]
-    assert ragged.field("o").to_arrow([4, 1]).to_pylist() == [None, 1]
-    assert ragged.field("late", default=None).to_arrow([0, -1]).to_pylist() == [None, 2999]
-
-
-@pytest.mark.parametrize("compression", ["auto", "none"])
-def test_arrow_of_other_records(compression):
-    pyarrow = pytest.importorskip("pyarrow")
-    for values in (
-        [1, None, 3], ["a", None], [[1], None, [2.5]], [None, None], [[True], [False]], [[]],
-        [{"a": {"b": 1}}, {"c": None}], [], [None, True]
-    ):  # fmt: skip
-        with recstore.RecordList(values, compression=compression) as x:
-            got = x.to_arrow()
-            assert got.to_pylist() == (
-                [{"a": {"b": 1}, "c": None}, {"a": None, "c": None}] if values and type(values[0]) is dict else values
-            )
-            assert type(values[0] if values else None) is dict or got.type == pyarrow.array(values).type
-    with recstore.RecordList([{1: 2}] * 3, compression=compression) as x:
-        pytest.raises(TypeError, x.to_arrow).match("column names are strings")
 
 
 def test_pandas(rows, ragged):
@@ -274,7 +167,7 @@ def test_several_blocks_need_a_copy():
             shared = native.column_view(part.field("x"))
             assert (shared is not None) == fits
             got = part.field("x").to_numpy(copy=None)
-            assert got.flags.writeable != fits and as_list(got) == list(part.field("x"))
+            assert got.flags.writeable != fits and got.tolist() == list(part.field("x"))
             del shared, got
 
 

@@ -2,6 +2,7 @@
 batches against an oracle are in tests/prop/test_gather.py."""
 
 import threading
+from collections import namedtuple
 
 import gathers
 import numpy as np
@@ -43,48 +44,6 @@ def same(got, *expected):
 # ---- Forms ----
 
 
-def test_values(x):
-    same(read_one(x, [7, 3, 7], "id", "values", "int32"), [7, 3, 7])
-    same(read_one(x, [4, 0], "box", "values", "float32", row=(4,)), [[1, 1.5, 8, 8.25], [0, 1.5, 0, 8.25]])
-    same(read_one(x, [2], "grid", "values", "int64", row=(2, 3)), [np.full((2, 3), 2)])
-    same(read_one(x, [2, 9], "count", "values", "float64"), [2.0, 9.0])
-    same(read_one(x, [5, 6], "maybe", "values", missing="mask", fill=-9), [-9, 6], [False, True])
-    same(read_one(x, [99, 100], "late", "values", missing="fill"), [0, 100])
-
-
-def test_ragged_padded_and_nested(x):
-    same(read_one(x, [2, 6, 3], "tokens", "ragged"), [2, 3, 3, 4, 5], [0, 2, 2, 5])
-    same(read_one(x, [2, 6, 3], "tokens", "padded", fill=-1), [[2, 3, -1], [-1, -1, -1], [3, 4, 5]], [2, 0, 3])
-    same(read_one(x, [2], "tokens", "padded", multiple=4), [[2, 3, 0, 0]], [2])
-    same(read_one(x, [5], "tokens", "padded", length=2, truncate=True), [[5, 6]], [2])
-    same(read_one(x, [1], "polygons", "nested", "float32"), [1, 2, 3], [0, 2, 3], [0, 2])
-    same(
-        read_one(x, [1, 0], "polygons", "padded_nested"), [[[1, 2], [3, 0]], [[0, 2], [0, 0]]], [2, 2], [[2, 1], [2, 0]]
-    )
-    same(read_one(x, [1], "grid", "ragged", "int64", row=(3,)), [[1, 1, 1], [1, 1, 1]], [0, 2])
-
-
-def test_packed(x):
-    values, positions, documents, boundaries = read_one(x, [4, 3, 0, 5], "tokens", "packed", length=5, fill=-7)
-    assert values.tolist() == [[4, 5, 6, 7, 3], [4, 5, 5, 6, 7], [8, 9, -7, -7, -7]]
-    assert positions.tolist() == [[0, 1, 2, 3, 0], [1, 2, 0, 1, 2], [3, 4, 0, 0, 0]]
-    assert documents.tolist() == [[0, 0, 0, 0, 1], [1, 1, 3, 3, 3], [3, 3, -1, -1, -1]]
-    assert boundaries.tolist() == [0, 4, 5, 7, 10, 12, 15]
-    values, _, documents, boundaries = read_one(x, [4, 3, 1, 5], "tokens", "packed", length=5, split=False)
-    assert values.tolist() == [[4, 5, 6, 7, 1], [3, 4, 5, 0, 0], [5, 6, 7, 8, 9]]
-    assert documents.tolist() == [[0, 0, 0, 0, 2], [1, 1, 1, -1, -1], [3, 3, 3, 3, 3]]
-    assert boundaries.tolist() == [0, 4, 5, 8, 10, 15]
-
-
-def test_text_strings_and_codes(x):
-    text, offsets = read_one(x, [1, 5], "name", "text")
-    assert bytes(text) == b"name 1name 2" and offsets.tolist() == [0, 6, 12]
-    assert bytes(read_one(x, [5, 4], "raw", "text")[0]) == bytes([5, 5, 4])
-    assert read_one(x, [1, 5], "name", "strings") == [["name 1", "name 2"]]
-    same(read_one(x, [0, 1, 2, 3], "label", "codes", names=["bird", "cat", "dog"]), [1, 2, 0, 1])
-    same(read_one(x, [0, 3], "maybe", "codes", names=[3, 4], missing="mask"), [-1, 0], [False, True])
-
-
 def test_text_that_is_not_utf8():
     odd = ["a\ud800", "plain", "\ud800"] * 40
     with recstore.RecordList({"t": text} for text in odd) as x:
@@ -110,32 +69,17 @@ def test_an_empty_list_among_packed_numbers_is_an_empty_list_of_rows(compression
             read(store, [1], spec("a", "ragged", "float32", row=(4,)))
 
 
-def test_whole_records_and_paths():
-    with recstore.RecordList(range(50)) as x:
-        same(read_one(x, [4, 2], None, "values"), [4, 2])
-    with recstore.RecordList({"a": {"b": [i, 2 * i]}} for i in range(300)) as x:
-        same(read_one(x, [4, 2], "a.b", "ragged"), [4, 8, 2, 4], [0, 2, 4])
-        same(read_one(x, [4, 2], ("a", "b", 1), "values"), [8, 4])
-        same(read_one(x.field("a"), [4], "b", "ragged"), [4, 8], [0, 2])
-        same(read_one(x.field("a.b"), [4], None, "ragged"), [4, 8], [0, 2])
-        same(read_one(x.fields("a.b").lazy(), [4], "a.b", "ragged"), [4, 8], [0, 2])
-
-
-def test_fields_of_classes_and_defaults():
-    from collections import namedtuple
-
+def test_records_of_objects_defaults_and_mappings(x):
     point = namedtuple("point", "x y")
     records = [point(i, i / 2) if i % 2 else {"x": i} for i in range(200)]
-    with recstore.RecordList(records) as x:
-        same(read_one(x, [1, 2], "x", "values"), [1, 2])
-        same(read_one(x.field("y", 7.5), [1, 2], None, "values", "float64"), [0.5, 7.5])
-        same(read_one(x, [1, 2], "y", "values", "float64", missing="mask"), [0.5, 0], [True, False])
-
-
-def test_views_and_mappings(x):
-    same(read_one(x[::-1], [0, 1], "id", "values"), [N - 1, N - 2])
-    same(read_one(x[[5, 3, 5]], [0, 1, 2], "id", "values"), [5, 3, 5])
-    same(read_one(x + x[:10], [N + 2, 4], "id", "values"), [2, 4])
+    with recstore.RecordList(records) as objects:
+        same(read_one(objects, [1, 2], "x", "values"), [1, 2])
+        same(read_one(objects.field("y", 7.5), [1, 2], None, "values", "float64"), [0.5, 7.5])
+        same(read_one(objects, [1, 2], "y", "values", "float64", missing="mask"), [0.5, 0], [True, False])
+    with recstore.RecordList({"a": {"b": [i, 2 * i]}} for i in range(300)) as paths:
+        for view, path in ((paths, "a.b"), (paths.field("a"), "b"), (paths.field("a.b"), None)):
+            same(read_one(view, [4], path, "ragged"), [4, 8], [0, 2])
+        same(read_one(paths.fields("a.b").lazy(), [4], "a.b", "ragged"), [4, 8], [0, 2])
     with recstore.RecordDict({f"k{i}": record(i) for i in range(20)}) as d:
         same(read_one(d, [3, 1], "id", "values"), [3, 1])
         same(read_one(d.values(), [3], "label", "codes", names=["cat"]), [0])
