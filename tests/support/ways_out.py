@@ -1,11 +1,15 @@
 """Tries every export of stores whose records mix two or three kinds of values: the values must be equal, or an error
 must name the field.
 
-    python tests/support/ways_out.py PROGRESS columns                every ordered pair as a column of a store
-    python tests/support/ways_out.py PROGRESS all PART OF            every ordered pair of FEW kinds, every export
-    python tests/support/ways_out.py PROGRESS triples PART OF        every ordered triple of FEW kinds, to_arrow
-    python tests/support/ways_out.py PROGRESS sample SEED N          N pairs of all kinds, every export
-    python tests/support/ways_out.py PROGRESS sample-triples SEED N  N triples of all kinds, to_arrow and arrow_stream
+    python tests/support/ways_out.py PROGRESS MODE...
+
+The modes are:
+
+    columns                  every pair of one of FEW kinds and any kind, as a column of a store
+    "all PART OF"            every ordered pair of FEW kinds, every export
+    "triples PART OF"        every ordered triple of FEW kinds, to_arrow
+    "sample SEED N"          N pairs of all kinds, every export
+    "sample-triples SEED N"  N triples of all kinds, to_arrow and arrow_stream
 
 It prints a line for each wrong case. If another library crashes, the process ends, and PROGRESS names the case.
 """
@@ -353,18 +357,20 @@ def every_column(progress):
     def check(column, values):
         same_rows(made(column.to_arrow, "scalar").to_pylist(), values)
 
-    for first, value in KINDS.items():
+    for first in FEW:
+        value = KINDS[first]
         with RecordList([dict.fromkeys(KINDS, value), KINDS]) as x:
             for second in KINDS:
                 judge(progress, f"a column of {first}, {second}", check, x.field((second,)), [value, KINDS[second]])
 
 
-def run(path, mode, *numbers):
+def run(path, *modes):
     progress = os.open(path, os.O_RDWR | os.O_CREAT)
-    if mode == "columns":
-        every_column(progress)
-    else:
-        every_case(progress, mode, *map(int, numbers))
+    for mode, *numbers in map(str.split, modes):
+        if mode == "columns":
+            every_column(progress)
+        else:
+            every_case(progress, mode, *map(int, numbers))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from ref import reader
-from segment_bytes import content
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -34,25 +33,6 @@ def test_blocks_that_are_alike_share_a_tree():
         assert len(x.segment.trees()) == 1 + sum(table.root is not None for table in info.tables)
 
 
-def test_one_record_of_70_megabytes(tmp_path):
-    big = {
-        "text": "é" * 30_000_000,
-        "data": bytes(20_000_000),
-        "many": list(range(300_000)),
-        "array": np.arange(2_500_000.0),
-    }
-    stream = [{"text": "a"}, big, {"text": "b"}]
-    with RecordList(stream) as x:
-        out = x[1]
-        array = out.pop("array")
-        assert np.array_equal(array, big["array"]) and out == {k: v for k, v in big.items() if k != "array"}
-        assert (x[0], x[2]) == ({"text": "a"}, {"text": "b"})
-        assert len(blocks_of(x)) >= 2
-        x.save(tmp_path / "x")
-    with recstore.open(tmp_path / "x", verify="full") as x:
-        assert len(x) == 3
-
-
 def test_arrays_close_blocks_and_split_groups(tmp_path):
     """Each record has 300 kB: a block closes after 16 MiB, before its group of 64 is full."""
     base = np.arange(37_500.0)
@@ -75,13 +55,6 @@ def test_groups_that_span_many_blocks(tmp_path):
         assert x == records and len(blocks_of(x)) >= 3
         x[:2].save(tmp_path / "x")
     assert reader.read((tmp_path / "x").read_bytes()) == records[:2]
-
-
-def test_the_same_records_give_the_same_bytes_but_for_id_and_time(tmp_path):
-    for name in "ab":
-        RecordList({"i": i, "s": "x" * (i % 3)} for i in range(1000)).save(tmp_path / name)
-    a, b = ((tmp_path / name).read_bytes() for name in "ab")
-    assert a[40:56] != b[40:56] and content(a) == content(b)
 
 
 def test_directory_backing(tmp_path, monkeypatch):
@@ -139,30 +112,6 @@ def test_a_finished_builder():
         builder.abort()
         for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
             pytest.raises(recstore.errors.ClosedError, use).match("finished")
-
-
-def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
-    def records(pair):
-        for i in range(100):
-            if i == 50:
-                pid = os.fork()
-                if pid:
-                    assert os.waitpid(pid, 0)[1] == 0
-            yield (i, i) if pair else i
-
-    parent = os.getpid()
-    for make, pair in ((RecordList, False), (RecordDict, True)):
-        try:
-            with make(records(pair)) as x:
-                assert os.getpid() == parent
-                assert list(x) == list(range(100))
-        except recstore.errors.ClosedError as e:
-            if os.getpid() != parent:
-                os._exit(0 if "forked child" in str(e) else 1)
-            raise
-        finally:
-            if os.getpid() != parent:
-                os._exit(2)
 
 
 @pytest.mark.parametrize("make", [native.Builder, native.MappingBuilder])

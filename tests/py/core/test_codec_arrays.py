@@ -105,11 +105,6 @@ def test_a_read_only_and_an_unaligned_array():
     assert out[0].tolist() == [0, 1, 2, 3, 4] == out[1].tolist() and out[0].flags.writeable
 
 
-def test_shapes_that_differ_and_many_dimensions():
-    records = [np.zeros((i % 3 + 1, i % 5)) for i in range(200)] + [np.ones((1,) * 32)]
-    assert alike(there_and_back(records), records)
-
-
 def test_an_array_within_200_containers():
     def nested(depth):
         value = np.arange(3)
@@ -122,12 +117,6 @@ def test_an_array_within_200_containers():
         (out,) = out
     assert out.tolist() == [0, 1, 2]
     pytest.raises(recstore.errors.EncodeError, lambda: RecordList([nested(201)])).match("nested deeper than 200")
-
-
-def test_numpy_scalars_as_keys():
-    record = {np.int64(3): 1, np.str_("a"): 2, np.datetime64("2020-01-01"): 3}
-    (out,) = there_and_back([record])
-    assert [type(k) for k in out] == [np.int64, np.str_, np.datetime64] and out == record
 
 
 def test_records_without_arrays_do_not_import_numpy(tmp_path):

@@ -1,7 +1,6 @@
 """Data that compression nearly fits: it comes back exactly, in value, type and bits, the
 deep check passes, and it takes at most PER_STORE bytes more than 1.1 times the plain encoding."""
 
-import datetime
 import itertools
 import math
 import random
@@ -68,11 +67,6 @@ def digits_17():
     return [r.uniform(-1, 1) for _ in range(3000)] + [float(f"{r.uniform(1, 10):.17g}") for _ in range(3000)]
 
 
-def random_bits():
-    r = rng("bits")
-    return [float_of(r.getrandbits(64)) for _ in range(3000)]
-
-
 def near_2_53():
     r = rng("2^53")
     whole = [float((1 << 52) + 2 * i + 1) for i in range(500)] + [float((1 << 53) - i) for i in range(500)]
@@ -101,27 +95,11 @@ def far_corrections():
     ]
 
 
-def scales_mixed():
-    return [round(i / 7, i % 17) for i in range(5000)]
-
-
 # ---- Ints ------------------------------------------------------------------------------------------------------------
 
 
-def outliers_above():
-    return now_and_then(list(range(5000)), [(1 << 62) + 5, (1 << 63) - 1, 1 << 40], 97)
-
-
-def outliers_below():
-    return now_and_then(list(range(5000)), [-(1 << 63), -(1 << 40), -(1 << 33)], 97)
-
-
-def outliers_both():
-    return now_and_then(list(range(5000)), [-(1 << 63), (1 << 63) - 1], 113)
-
-
-def beyond_64_bits():
-    return now_and_then(list(range(3000)), BIG, 11)
+def outliers(odd, step):
+    return lambda: now_and_then(list(range(5000)), odd, step)
 
 
 def kinds_of_numbers_in_lists():
@@ -131,17 +109,6 @@ def kinds_of_numbers_in_lists():
         [math.nan, -0.0], ()
     ]  # fmt: skip
     return now_and_then(rows, odd, 5)
-
-
-def counts_fixed_but_for_few():
-    return now_and_then([[i, i * i, -i, 7] for i in range(3000)], [[1], [1, 2, 3, 4, 5]], 500)
-
-
-def strides():
-    out = []
-    for stride in range(1, 6):
-        out += [[(k * 1000 + i * 3 + k % stride * 100000) for k in range(40)] for i in range(200)]
-    return out
 
 
 def deltas_that_overflow():
@@ -155,11 +122,6 @@ def deltas_that_overflow():
 def random_bytes_as_str():
     r = rng("latin")
     return [r.randbytes(r.randrange(60)).decode("latin-1") for _ in range(3000)]
-
-
-def random_bytes():
-    r = rng("bytes")
-    return [r.randbytes(r.randrange(60)) for _ in range(3000)]
 
 
 def random_wide(low, high):
@@ -203,61 +165,27 @@ def padded_but_one():
     return [f"id-{i:06d}" for i in range(3000)] + ["id-7"] + [f"id-{i}" for i in range(999990, 1000010)]
 
 
-def hex_of_mixed_case():
-    r = rng("hex")
-    numbers = [f"{r.getrandbits(64):016x}" for _ in range(2000)]
-    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(numbers)] + [
-        "a-" + text.title() for text in numbers
-    ]
-
-
 def uuids():
     r = rng("uuid")
     return [str(uuid.UUID(int=r.getrandbits(128))) for _ in range(3000)] + ["{" + "0" * 34 + "}", "0" * 36]
-
-
-def dates():
-    start = datetime.date(1999, 12, 31)
-    texts = [(start + datetime.timedelta(days=i)).isoformat() for i in range(4000)]
-    return now_and_then(texts, ["", "n/a", "2000-1-1", "12000-01-01", "2000-01-01T00:00:00Z", " 2000-01-01"], 13)
-
-
-def near_duplicates():
-    r = rng("near")
-    base = {
-        "title": "a title that comes again and again", "tags": ["x", "y"], "score": 0.5, "at": {"lat": 1.25, "lon": -3}
-    }  # fmt: skip
-    out = []
-    for i in range(3000):
-        record = dict(base)
-        record[r.choice(["title", "score", "tags"])] = r.choice(
-            ["a titlE that comes again and again", 0.5000001, ["x"], None, i]
-        )
-        out.append(record)
-    return out
 
 
 # ---- Shapes ----------------------------------------------------------------------------------------------------------
 
 
 def types_by_block():
-    """Each of the five blocks has values of another type under the same key."""
+    """Each of the three blocks has values of another type under the same key."""
     n = 65536
-    makers = [lambda i: i, lambda i: str(i % 1000), lambda i: i / 8, lambda i: [i % 5], lambda i: None]
-    return [{"v": makers[i // n](i), "k": i // n % 2} for i in range(4 * n + 300)]
+    makers = [lambda i: i, lambda i: str(i % 1000), lambda i: [i % 5]]
+    return [{"v": makers[i // n](i), "k": i // n % 2} for i in range(2 * n + 300)]
 
 
 def vocabulary_drifts():
-    return [f"word number {i // 40 % 3000 + i // 65536 * 3000} of {i % 7}" for i in range(210000)]
+    return [f"word number {i // 40 % 3000 + i // 65536 * 3000} of {i % 7}" for i in range(140000)]
 
 
 def distinct_shapes():
-    return [{f"key{i}": i, f"other{i * 7}": "x"} for i in range(100000)]
-
-
-def optional_in_every_combination():
-    keys = "abcdefghij"
-    return [{k: j * i % 100 for j, k in enumerate(keys) if i >> j & 1} for i in range(1024)] * 3
+    return [{f"key{i}": i, f"other{i * 7}": "x"} for i in range(20000)]
 
 
 def keys_in_every_order():
@@ -274,18 +202,6 @@ def keys_that_are_equal():
     )
 
 
-def none_everywhere():
-    r = rng("none")
-    return [
-        None if i % 10 == 0 else {"a": r.choice([None, i]), "b": r.choice([None, "x", [None]]), "c": [None] * (i % 4)}
-        for i in range(4000)
-    ]
-
-
-def tuples_and_lists():
-    return [(("x", i), ["x", i], (i,), [i], (), [])[i % 6] for i in range(6000)]
-
-
 def dicts_of_dicts():
     """Tables whose entries name tables."""
     inner = [{"lat": k * 0.25, "name": f"place {k % 30}", "tags": ["red", "blue", f"t{k % 4}"]} for k in range(60)]
@@ -298,10 +214,6 @@ def many_columns():
     return [
         {f"c{k}": f"20{(i * k) % 97:02d}-{i % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(1000)} for i in range(60)
     ]
-
-
-def many_constants():
-    return [{f"c{k}": f"{k}" * 900 if k else i for k in range(500)} for i in range(40)]
 
 
 def deep():
@@ -320,19 +232,19 @@ def lists_then_numbers():
 
 DATA = {
     "odd floats, many": odd_among_decimals(3), "odd floats, few": odd_among_decimals(211), "odd floats in lists": odd_in_lists(29),
-    "odd floats in many lists": odd_in_lists(5), "17 digits": digits_17, "random bits": random_bits, "about 2^53": near_2_53,
-    "neighbours of decimals": neighbours, "far from decimals": far_corrections, "scales mixed": scales_mixed,
-    "outliers above": outliers_above, "outliers below": outliers_below, "outliers both": outliers_both,
-    "beyond 64 bits": beyond_64_bits, "kinds of numbers": kinds_of_numbers_in_lists, "counts": counts_fixed_but_for_few,
-    "strides": strides, "deltas that overflow": deltas_that_overflow, "random bytes as str": random_bytes_as_str,
-    "random bytes": random_bytes, "random UCS-2": random_wide(0, 0x10000), "random UCS-4": random_wide(0x10000, 0x110000),
-    "random CJK": random_wide(0x4E00, 0x4F00), "widths mixed": widths_mixed, "surrogates": surrogates, "NULs": nuls,
+    "odd floats in many lists": odd_in_lists(5), "17 digits": digits_17, "about 2^53": near_2_53,
+    "neighbours of decimals": neighbours, "far from decimals": far_corrections, "scales mixed": lambda: [round(i / 7, i % 17) for i in range(5000)],
+    "outliers above": outliers([(1 << 62) + 5, (1 << 63) - 1, 1 << 40], 97), "outliers below": outliers([-(1 << 63), -(1 << 40), -(1 << 33)], 97), "outliers both": outliers([-(1 << 63), (1 << 63) - 1], 113),
+    "beyond 64 bits": outliers(BIG, 11), "kinds of numbers": kinds_of_numbers_in_lists,
+    "deltas that overflow": deltas_that_overflow, "random bytes as str": random_bytes_as_str,
+    "random UCS-2": random_wide(0, 0x10000), "random UCS-4": random_wide(0x10000, 0x110000),
+    "widths mixed": widths_mixed, "surrogates": surrogates, "NULs": nuls,
     "paths": paths_with_odd_numbers, "long numbers": numbers_of_many_digits, "padded but one": padded_but_one,
-    "mixed hex": hex_of_mixed_case, "UUIDs": uuids, "dates": dates, "near duplicates": near_duplicates,
+    "UUIDs": uuids,
     "types by block": types_by_block, "drifting words": vocabulary_drifts, "distinct shapes": distinct_shapes,
-    "optional keys": optional_in_every_combination, "orders of keys": keys_in_every_order, "equal keys": keys_that_are_equal,
-    "None": none_everywhere, "tuples and lists": tuples_and_lists, "dicts of dicts": dicts_of_dicts,
-    "many columns": many_columns, "many constants": many_constants, "deep": deep, "lists then numbers": lists_then_numbers,
+    "orders of keys": keys_in_every_order, "equal keys": keys_that_are_equal,
+    "dicts of dicts": dicts_of_dicts,
+    "many columns": many_columns, "deep": deep, "lists then numbers": lists_then_numbers,
 }  # fmt: skip
 
 
@@ -350,29 +262,10 @@ def check_store(records, tmp_path):
 
 @pytest.mark.parametrize("name", DATA)
 def test_comes_back(name, tmp_path):
-    check_store(DATA[name](), tmp_path)
-
-
-@pytest.mark.parametrize("name", DATA)
-def test_comes_back_as_a_field(name, tmp_path):
-    """The same values in a struct, so that the node is not at the root."""
-    values = DATA[name]()[:3000]
-    check_store([{"v": value, "n": i} for i, value in enumerate(values)], tmp_path)
-
-
-LARGE = 48 << 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("record", [
-    pytest.param(lambda: "x" * LARGE, id="str"),
-    pytest.param(lambda: rng("large").randbytes(LARGE // 4).decode("latin-1"), id="random str"),
-    pytest.param(lambda: [i / 4 for i in range(LARGE // 9)], id="floats"),
-    pytest.param(lambda: {"a": ["ab" * (i % 9) for i in range(LARGE // 20)]}, id="strings"),
-])  # fmt: skip
-def test_one_large_record(record, tmp_path):
-    record = record()
-    check_store([record, 1, record if isinstance(record, str) else 2], tmp_path)
+    """At the root, and in a struct."""
+    values = DATA[name]()
+    check_store(values, tmp_path)
+    check_store([{"v": value, "n": i} for i, value in enumerate(values[:2000])], tmp_path)
 
 
 # ---- Mappings --------------------------------------------------------------------------------------------------------
@@ -402,14 +295,6 @@ def test_keys_are_found(name, tmp_path):
     store.save(tmp_path / "store.rec")
     with recstore.open(tmp_path / "store.rec", verify="full") as opened:
         assert all(alike(opened[k], v) for k, v in itertools.islice(pairs.items(), 0, None, 97))
-
-
-def test_keys_of_many_blocks():
-    """The keys fill three blocks, and their parts drift from block to block."""
-    n = 200000
-    store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
-    assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))
-    assert not any(f"set{i // 65536}/g{i // 50 % 2000}/{i}.wav" in store for i in range(0, n, 77))
 
 
 def test_lists_of_dicts_with_mostly_absent_keys():

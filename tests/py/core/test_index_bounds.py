@@ -30,14 +30,11 @@ def case(request):
         }[request.param]  # fmt: skip
 
 
-@pytest.mark.parametrize("bounds", WRONG, ids=str)
-def test_wrong_bounds(case, bounds):
+def test_bounds_are_those_of_a_list(case):
     sequence, plain, value = case
-    assert result(lambda: plain.index(value, *bounds)) is TypeError
-    assert result(lambda: sequence.index(value, *bounds)) is TypeError
-
-
-@pytest.mark.parametrize("bounds", RIGHT, ids=str)
-def test_right_bounds(case, bounds):
-    sequence, plain, value = case
-    assert result(lambda: sequence.index(value, *bounds)) == result(lambda: plain.index(value, *bounds))
+    for bounds in WRONG:
+        assert (
+            result(lambda: plain.index(value, *bounds)) is result(lambda: sequence.index(value, *bounds)) is TypeError
+        )
+    for bounds in RIGHT:
+        assert result(lambda: sequence.index(value, *bounds)) == result(lambda: plain.index(value, *bounds)), bounds

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from leaks import operations, watch
 from leaks.attaching import Attaching
-from waiting import together
 
 import recstore
 from recstore import RecordList
@@ -31,22 +30,17 @@ def counts():
 
 def work(path):
     x = RecordList(RECORDS)
-    x.to_list()
     x.get_many([1, 2, 500], default=None)
     x[3:100:7].to_list()
-    x.info()
     x.save(path)
     iterator = iter(x)
     next(iterator)
     with recstore.open(path, verify="full", copy=True) as y:
-        y[-1]
-    for bad in (
-        lambda: x[999], lambda: x[1.5], lambda: RecordList([{"a": [1, {2}]}]), lambda: x.append,
-        lambda: x.get_many([999])
-    ):  # fmt: skip
+        y.to_list()
+    for error, bad in ((IndexError, lambda: x[999]), (TypeError, lambda: RecordList([{"a": [1, {2}, len]}]))):
         try:
             bad()
-        except (IndexError, TypeError, AttributeError):
+        except error:
             pass
     x.close()
     try:
@@ -132,17 +126,6 @@ def test_close_while_verifying_and_saving(tmp_path):
         if (tmp_path / name).exists():
             with recstore.open(tmp_path / name, verify="full") as y:
                 assert len(y) == 100_000
-
-
-def test_threads_build_at_once():
-    stores = [None] * 4
-
-    def build(n):
-        stores[n] = RecordList([n, i] for i in range(5000))
-
-    threads = [threading.Thread(target=build, args=(n,)) for n in range(4)]
-    together(threads)
-    assert all(stores[n] == [[n, i] for i in range(5000)] for n in range(4))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memfd seals need Linux")

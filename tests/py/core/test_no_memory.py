@@ -32,8 +32,3 @@ def test_a_failing_allocation_is_an_exception_and_leaves_nothing_open(kind):
     for line in lines[1:]:
         words = line.split()  # NAME: N of TOTAL allocations failed once, 0 faults
         assert int(words[1]) >= 8 and int(words[3]) > 100, line
-
-
-def test_a_name_that_no_operation_has_is_refused():
-    done = driver("no_such_operation")
-    assert done.returncode == 2 and "no operation 'no_such_operation'" in done.stderr

@@ -245,19 +245,6 @@ def test_info(x):
         assert line in [found.strip() for found in lines], line
 
 
-def test_info_of_the_command_line(tmp_path, capsys):
-    import json
-
-    from recstore.cli.main import main
-
-    (tmp_path / "x.rec").write_bytes(segment())
-    assert main(["info", str(tmp_path / "x.rec")]) == 0
-    assert "dict-coded 3 entries" in capsys.readouterr().out
-    assert main(["info", "--json", str(tmp_path / "x.rec")]) == 0
-    described = json.loads(capsys.readouterr().out)
-    assert [table["entries"] for table in described["tables"]] == [3, 5, 2]
-
-
 # ---- Broken values ----
 
 

@@ -31,25 +31,23 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("compression", ["auto", "small"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_bytes_and_readers(name, compression, tmp_path):
+def test_bytes_and_readers(name, tmp_path):
     make, most = TEXTS[name]
     r = random.Random(name)
     texts = [make(r, i) for i in range(N)]
-    with recstore.RecordList(texts, compression=compression) as x:
-        assert x.nbytes <= most * sum(map(len, texts)) + 2048
-        assert x.to_list() == texts and [x[i] for i in range(0, N, 7)] == texts[::7]
-    rows = [{"i": i, "text": text, "more": [text, None, i]} for i, text in enumerate(texts)]
-    with recstore.RecordList(rows, compression=compression) as x:
+    for compression in ("auto", "small"):
+        with recstore.RecordList(texts, compression=compression) as x:
+            assert x.nbytes <= most * sum(map(len, texts)) + 2048
+            assert x.to_list() == texts
+    rows = [{"i": i, "text": text, "more": [text, None, i]} for i, text in enumerate(texts[: N // 2])]
+    with recstore.RecordList(rows) as x:
         x.save(tmp_path / "x")
     assert reader.check((tmp_path / "x").read_bytes()) == rows
     with recstore.open(tmp_path / "x", verify="full") as x:
-        assert x.to_list() == rows and x.get_many([5, 0]) == [rows[5], rows[0]]
-        assert list(x.field("text")) == texts
-        assert [record["text"] for record in x.lazy()] == texts
+        assert x.to_list() == rows and list(x.field("text")) == texts[: N // 2]
         if "half" not in name:
-            assert x.field("text").to_numpy().tolist() == texts
+            assert x.field("text").to_numpy().tolist() == texts[: N // 2]
 
 
 def test_arrow():

@@ -70,17 +70,16 @@ def test_few_bytes(name, tmp_path):
         assert list(field) == values and list(field[500:40_000:977]) == values[500:40_000:977]
         assert list(field[order]) == [values[i] for i in order]
         assert x.get_many(order) == [rows[i] for i in order]
-        assert list(x[::-1][:3000]) == rows[::-1][:3000]
         x.save(tmp_path / "one.rec")
     with recstore.open(tmp_path / "one.rec", verify="full") as x:
-        assert x.to_list() == rows
+        assert x[::-1].to_list() == rows[::-1]
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """200,000 records of several blocks, sorted by file."""
+    """140,000 records of several blocks, sorted by file."""
     rows, number = [], 0
-    for i in range(200_000):
+    for i in range(140_000):
         number += 1 + (i % 17 == 0)
         rows.append({
             "id": number, "file": FILES[i // 230], "score": i * 7919 % 1000 / 1000 if i % 9000 else None,
@@ -100,30 +99,6 @@ def test_the_bytes_do_not_depend_on_threads(rows, tmp_path):
             made.append((x.info().sections, x.fingerprint, [x[i] for i in range(0, len(x), 7919)]))
     assert made[0] == made[1]
     assert made[0][2] == rows[::7919]
-
-
-def test_several_blocks(rows):
-    order = draw.choices(range(len(rows)), k=3000)
-    with RecordList(rows) as x:
-        assert list(x) == rows
-        assert [x[i] for i in order] == [rows[i] for i in order]
-        lazy = x.lazy()
-        assert [lazy[i]["id"] for i in order] == [rows[i]["id"] for i in order]
-        assert x.field("id").to_numpy().tolist() == [row["id"] for row in rows]
-        assert list(x.field("crowd", default=-1)[order]) == [rows[i].get("crowd", -1) for i in order]
-        view = x.shuffled(3)[:5000]
-        assert [row["file"] for row in view] == list(view.field("file"))
-
-
-def test_joined_lists(rows, tmp_path):
-    path = tmp_path / "x.rec"
-    with RecordList(rows[:70_000]) as x, RecordList(rows[70_000:130_000]) as y:
-        with x + y as joined:
-            assert list(joined) == rows[:130_000]
-            joined.save(path)
-    with recstore.open(path, verify="full") as x:
-        assert x.field("id").to_numpy().tolist() == [row["id"] for row in rows[:130_000]]
-        assert [x[i] for i in (0, 69_999, 70_000, 129_999)] == [rows[i] for i in (0, 69_999, 70_000, 129_999)]
 
 
 def test_unordered_records_have_no_placed_nodes():

@@ -130,19 +130,10 @@ def test_the_result_is_a_buffer_that_nobody_changes():
 
 # ---- Ranges ------------------------------------------------------------------------------------------------------------
 
-RANGES = [range(0), range(10), range(2, 9, 3), range(9, -1, -1), range(-10, 0), range(-1, -11, -2), range(-3, 3), range(3, -4, -1), range(5, 5),
-          range(7, 8), range(10**30, 10**30), range(3, 4, 10**30), range(3, 2, -(10**30)), range(-1, 0, 10**30)]  # fmt: skip
 
-
-@pytest.mark.parametrize("indices", RANGES, ids=str)
-def test_ranges(letters, rows, indices):
-    expected = [LETTERS[i] for i in indices]
-    for view in (letters[indices], letters.select(indices), letters[::-1][::-1][indices], letters.shuffled(1)[indices]):
-        assert len(view) == len(indices)
-    assert letters[indices].to_list() == letters.get_many(indices) == expected
-    assert letters[::-1][indices].to_list() == [LETTERS[::-1][i] for i in indices]
-    assert numbers(indices) == [i % 10 for i in indices] == numbers(indices, drop=True)
-    assert rows.field("id").to_numpy(indices).tolist() == [i % 10 for i in indices]
+def test_ranges_of_huge_numbers(letters):
+    for indices in (range(10**30, 10**30), range(3, 4, 10**30), range(3, 2, -(10**30)), range(-1, 0, 10**30)):
+        assert letters[indices].to_list() == letters.get_many(indices) == [LETTERS[i] for i in indices]
 
 
 def test_a_range_needs_no_index_array(letters):
@@ -223,15 +214,6 @@ def test_the_same_as_a_list_gives(letters, indices, form, view):
         assert x.select(fresh_form()).to_list() == x.get_many(fresh_form()) == expected
 
 
-@given(st.lists(st.booleans(), min_size=10, max_size=10), st.integers(0, 3))
-def test_masks_keep_what_compress_keeps(letters, mask, form):
-    key = [mask, np.array(mask), [np.bool_(m) for m in mask], array.array("b", mask)][form]
-    if form < 3:
-        assert letters[key].to_list() == [c for c, kept in zip(LETTERS, mask) if kept]
-    else:
-        assert letters[key].to_list() == [LETTERS[kept] for kept in mask]
-
-
 @given(st.integers(-14, 14), st.integers(-14, 14), st.integers(-4, 4).filter(bool))
 def test_any_range_is_its_list(letters, start, stop, step):
     indices = range(start, stop, step)
@@ -240,7 +222,8 @@ def test_any_range_is_its_list(letters, start, stop, step):
     except IndexError:
         pytest.raises(IndexError, lambda: letters[indices]).match("is out of range")
     else:
-        assert letters[indices].to_list() == letters.get_many(indices) == expected
+        assert letters[indices].to_list() == letters.select(indices).to_list() == letters.get_many(indices) == expected
+        assert letters[::-1][::-1][indices].to_list() == expected and numbers(indices) == [i % 10 for i in indices]
     filled = [LETTERS[i] if -10 <= i < 10 else None for i in indices]
     assert letters.get_many(indices, default=None) == filled
 

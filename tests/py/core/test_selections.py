@@ -34,40 +34,12 @@ def blob_bytes(view):
     return sum(blob.size for blob in view.selection.blobs())
 
 
-def test_slices_shuffles_and_index_arrays_pile_up_no_stages():
-    rows = list(range(300))
-    x = RecordList(rows)
-    order = random.Random(3)
-    view, expected = x, rows
-    for i in range(10_000):
-        kind = order.randrange(5)
-        if kind == 0:
-            view, expected = view[::-1], expected[::-1]
-        elif kind == 1:
-            start = order.randrange(len(expected) // 2)
-            view, expected = view[start:] + view[:start], expected[start:] + expected[:start]
-        elif kind == 2:
-            seed = order.randrange(1000)
-            view, expected = view.shuffled(seed), [expected[p] for p in x.shuffled(seed)]
-        elif kind == 3:
-            indices = order.sample(range(len(expected)), len(expected))
-            view, expected = view[indices], [expected[p] for p in indices]
-        else:
-            view, expected = (view * 2)[5 : 5 + len(expected)], (expected * 2)[5 : 5 + len(expected)]
-        if i % 97 == 0:
-            n_stages, depth, count = stages(view)
-            assert n_stages <= 8 and depth <= 10 and count <= 400
-            assert blob_bytes(view) <= 20 * 4 * len(rows)
-        if i % 500 == 0:
-            assert view == expected
-    assert view == expected
-
-
-@pytest.mark.parametrize("grow", ["shuffle", "slices", "sum", "sum of shuffles", "products"])
+@pytest.mark.parametrize("grow", ["shuffle", "slices", "sum", "sum of shuffles", "products", "index arrays"])
 def test_bounded_stages(grow):
     x = RecordList(range(100))
     view, expected = x, list(range(100))
-    for i in range(10_000):
+    order = random.Random(3)
+    for i in range(5_000):
         if grow == "shuffle":
             view = view.shuffled(i)
         elif grow == "slices":
@@ -77,8 +49,11 @@ def test_bounded_stages(grow):
             view, expected = view[1:] + x[i % 100 : i % 100 + 1], [*expected[1:], i % 100]
         elif grow == "sum of shuffles":
             view = (view[:50] + view[50:]).shuffled(i)
-        else:
+        elif grow == "products":
             view, expected = (view * 3)[7:107], (expected * 3)[7:107]
+        else:
+            indices = order.sample(range(100), 100)
+            view, expected = view[indices][::-1], [expected[p] for p in reversed(indices)]
         if i % 500 == 0:
             n_stages, depth, count = stages(view)
             assert n_stages <= 8 and depth <= 10 and count <= 400 and blob_bytes(view) <= 20 * 400
@@ -178,7 +153,7 @@ def step(kind, number, view, expected, parts):
 
 
 @given(chains())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_random_chains_give_the_same_as_lists(chain):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECSTORE_PICKLE", "allow")

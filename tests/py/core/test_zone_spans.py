@@ -1,4 +1,4 @@
-"""The spans of time zones against `datetime.astimezone`, around every transition of a quarter of the system's zones."""
+"""The spans of time zones against `datetime.astimezone`, around every transition of some of the system's zones."""
 
 import datetime
 import zoneinfo
@@ -33,7 +33,7 @@ def test_each_change_of_many_zones():
 
     name_of = {tuple(_zoneinfo.ZoneInfo(name)._trans_utc): name for name in ZONES}  # many zones have several names
     assert len(name_of) > 100
-    for times, name in list(name_of.items())[::4]:  # all zones would take 20 seconds
+    for times, name in list(name_of.items())[::16]:  # all zones would take 20 seconds
         zone, spans = zoneinfo.ZoneInfo(name), []
         for at in times:
             if at < -62135596800 + 2 * 86400:
@@ -50,7 +50,7 @@ def test_each_change_of_many_zones():
 )
 def test_every_hour_of_some_years(name):
     zone = zoneinfo.ZoneInfo(name)
-    for year in (1911, 1945, 2020, 2037, 2050):
+    for year in (1911, 2020, 2050):
         begin = int((datetime.datetime(year, 1, 1, tzinfo=UTC) - EPOCH).total_seconds())
         at, spans = begin, []
         while at < begin + 366 * 86400:

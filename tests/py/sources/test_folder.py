@@ -38,6 +38,11 @@ def planted(root, paths=TREE):
     return str(root)
 
 
+@pytest.fixture
+def root(tmp_path):
+    return planted(tmp_path)
+
+
 def scanned(*args, **options):
     building = {name: options.pop(name) for name in ("workers", "index_by", "progress") if name in options}
     with recstore.RecordList(recstore.sources.folder(*args, **options), **building) as x:
@@ -102,8 +107,7 @@ def test_empty_classes_are_an_error_as_with_imagefolder(tmp_path):
         (lambda path: path[0] if "dog" in path else None, ["d"], [0, 0]),
     ],
 )
-def test_the_class_comes_from_the_path(tmp_path, class_from, classes, labels):
-    root = planted(tmp_path)
+def test_the_class_comes_from_the_path(root, class_from, classes, labels):
     found, names = scanned(root, ["*/**/*.jpg", ".png", "**/*.JPG"], class_from=class_from, paths="relative")
     order = ["cat/x/1.jpg", "cat/x-y/1.png", "cat/x/z/0.jpg", "cat-2/1.jpg", "dog/a.JPG", "dog/b.jpg"]
     order = order[-2:] if labels == [0, 0] else order
@@ -112,8 +116,7 @@ def test_the_class_comes_from_the_path(tmp_path, class_from, classes, labels):
     assert [record.get("label") for record in found] == (labels or [None] * len(order))
 
 
-def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
-    root = planted(tmp_path)
+def test_given_classes_number_the_files_and_others_are_refused(root):
     records, classes = scanned(
         root, ".jpg", class_from="first", classes=["none", "dog", "cat", "cat-2"], as_tuples=True
     )
@@ -122,8 +125,7 @@ def test_given_classes_number_the_files_and_others_are_refused(tmp_path):
         recstore.RecordList(recstore.sources.folder(root, ".jpg", class_from="first", classes=["dog", "cat"]))
 
 
-def test_a_path_without_a_class_says_so(tmp_path):
-    root = planted(tmp_path)
+def test_a_path_without_a_class_says_so(root):
     with pytest.raises(recstore.errors.InputError, match="note.jpg.*finds no class"):
         recstore.RecordList(recstore.sources.folder(root, class_from="^(.*)/"))
     with pytest.raises(TypeError, match="class_from must return .* not an int"):
@@ -139,8 +141,7 @@ def test_files_in_the_root_have_its_name_as_parent(tmp_path):
 # ---- Paths, patterns, sizes ----
 
 
-def test_patterns_select_as_glob_does(tmp_path):
-    root = planted(tmp_path)
+def test_patterns_select_as_glob_does(root):
     for pattern in (
         "*",
         "*/*",
@@ -157,14 +158,6 @@ def test_patterns_select_as_glob_does(tmp_path):
         expected = sorted(str(p.relative_to(root)) for p in pathlib.Path(root).glob(pattern) if p.is_file())
         found, _ = scanned(root, pattern, paths="relative", allow_empty=True)
         assert sorted(record["path"] for record in found) == expected, pattern
-
-
-def test_patterns_lead_only_to_folders_that_can_hold_a_file():
-    pattern = globs.Patterns("train/*/x/**/*.jpg")
-    paths = ("train", "val", "train/a", "train/a/y", "train/a/x/b/c")
-    leads = {path: pattern.leads(tuple(path.split("/"))) for path in paths}
-    assert leads == {"train": True, "val": False, "train/a": True, "train/a/y": False, "train/a/x/b/c": True}
-    assert not globs.Patterns("*.jpg").leads(("a",)) and globs.Patterns(["*.jpg", ".png"]).leads(("a",))
 
 
 @pytest.mark.parametrize("bad", ["/a/*", "", "../*", []])
@@ -209,12 +202,11 @@ def test_n_rows_where_and_progress(tmp_path, capfd):
     assert scanned(root, where=lambda record: "dog" in record["path"])[0] == whole[-3:]
 
 
-def test_workers_scan_the_folders_of_the_root(tmp_path):
-    root = planted(tmp_path)
-    for class_from in (None, "first", "parent"):
-        alone = scanned(root, class_from=class_from)
-        assert scanned(root, class_from=class_from, workers=2) == alone
-        assert scanned(root, class_from=class_from, workers=2, n_rows=4) == (alone[0][:4], alone[1])
+def test_workers_scan_the_folders_of_the_root(root):
+    alone = scanned(root, class_from="parent")
+    assert scanned(root, class_from="parent", workers=2) == alone
+    alone = scanned(root, class_from="first")
+    assert scanned(root, class_from="first", workers=2, n_rows=4) == (alone[0][:4], alone[1])
     with pytest.raises(FileNotFoundError, match="matches"):
         recstore.RecordList(recstore.sources.folder(root, ".none"), workers=2)
 
@@ -277,8 +269,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path, monkeypatch):
     assert [r["path"] for r in scanned(root, errors="skip", paths="relative")[0]] == ["b/2"]
 
 
-def test_no_file_is_an_error(tmp_path):
-    root = planted(tmp_path)
+def test_no_file_is_an_error(root):
     with pytest.raises(FileNotFoundError, match=r"no file matches \*\*/\*.jpeg"):
         recstore.RecordList(recstore.sources.folder(root, "**/*.jpeg"))
     assert scanned(root, "**/*.jpeg", allow_empty=True)[0] == []
@@ -328,8 +319,7 @@ def test_arguments_of_another_type_are_named():
 # ---- One per machine ----
 
 
-def test_shared_notices_files_that_come_and_go(tmp_path):
-    root = planted(tmp_path)
+def test_shared_notices_files_that_come_and_go(root, tmp_path):
 
     def shared(pattern, **options):
         return recstore.shared(NAME, recstore.sources.folder(root, pattern, class_from="first", **options))
@@ -344,16 +334,7 @@ def test_shared_notices_files_that_come_and_go(tmp_path):
     assert recstore.names.list(NAME) == []
 
 
-def test_shared_with_a_fingerprint_does_not_walk(tmp_path, monkeypatch):
-    root = planted(tmp_path)
-    with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as x:
-        monkeypatch.setattr(folder_walk.Walk, "list", None)
-        with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as y:
-            assert y.to_list() == x.to_list()
-
-
-def test_shared_with_stat_notices_new_content(tmp_path):
-    root = planted(tmp_path)
+def test_shared_with_stat_notices_new_content(root):
     with recstore.shared(NAME, recstore.sources.folder(root, stat=True)):
         with open(f"{root}/note.jpg", "w") as file:
             file.write("longer than before")
@@ -362,8 +343,7 @@ def test_shared_with_stat_notices_new_content(tmp_path):
             assert sizes[f"{root}/note.jpg"] == 18
 
 
-def test_folders_that_change_between_plan_and_reading_are_an_error(tmp_path):
-    root = planted(tmp_path)
+def test_folders_that_change_between_plan_and_reading_are_an_error(root, tmp_path):
     calls = []
 
     def grow(path):
@@ -433,3 +413,18 @@ def test_a_damaged_label_has_no_attributes():
 
     for text in ("", "[1]", "{", "[" * 100_000, '{"a": 1}'):
         assert attributes.of([Segment(text)]) == ({"a": 1} if "a" in text else {})
+
+
+def test_shared_with_a_fingerprint_does_not_walk(root, monkeypatch):
+    with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as x:
+        monkeypatch.setattr(folder_walk.Walk, "list", None)
+        with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as y:
+            assert y.to_list() == x.to_list()
+
+
+def test_patterns_lead_only_to_folders_that_can_hold_a_file():
+    pattern = globs.Patterns("train/*/x/**/*.jpg")
+    paths = ("train", "val", "train/a", "train/a/y", "train/a/x/b/c")
+    leads = {path: pattern.leads(tuple(path.split("/"))) for path in paths}
+    assert leads == {"train": True, "val": False, "train/a": True, "train/a/y": False, "train/a/x/b/c": True}
+    assert not globs.Patterns("*.jpg").leads(("a",)) and globs.Patterns(["*.jpg", ".png"]).leads(("a",))

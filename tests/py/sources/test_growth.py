@@ -108,9 +108,8 @@ def test_members_of_a_zip(tmp_path):
 
 
 @pytest.mark.parametrize("n", [100, 3000, MANY])  # few fields become a struct, many become self-describing values
-@pytest.mark.parametrize("value", [str, int])
-def test_many_fields_of_a_record(n, value):
-    record = {f"k{i}": value(i) for i in range(n)}
+def test_many_fields_of_a_record(n):
+    record = {f"k{i}": i if n > 3000 else str(i) for i in range(n)}
     names = [f"k{i}" for i in range(n)]
     with RecordList([record, {**record, "k1": None, "more": [1]}, {key: record[key] for key in names[1:]}]) as x:
         for number, expected in enumerate(x.to_list()):
@@ -135,16 +134,6 @@ def test_columns_of_a_table_of_many_fields():
         table = x.to_arrow()
         assert table.num_columns == MANY + 1
         assert table.slice(0, 1).to_pylist()[0] == {**records[0], "last": None}
-
-
-def test_lists_are_joined_many_times():
-    stores = [RecordList([i]) for i in range(30)]
-    joined, expected = stores[0], [0]
-    for i in range(3000):
-        joined, expected = joined + stores[i % 30], [*expected, i % 30]
-    assert joined.to_list() == expected and len(joined.segments) == 30
-    for store in stores:
-        store.close()
 
 
 def test_many_folders_of_a_pattern():

@@ -8,13 +8,14 @@ import pickle
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_decoders import decoder  # noqa: F401
 
 import recstore
 from recstore import sources
 from recstore.errors import CorruptError, InputError
-from recstore.sources import in_place, json_values, line_values
+from recstore.sources import in_place, line_values
 
 
 def in_place_of(read, path, **options):
@@ -42,6 +43,7 @@ def lines(tmp_path):
 # ---- Values ----
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.text(max_size=20) | st.integers() | st.floats() | st.lists(st.text(max_size=5), max_size=3)),
     st.lists(st.sampled_from(["\n", "\r\n", "\n\n", " \n\t\n", "\n\r\n\f\v \n"]), min_size=1, max_size=4),
@@ -60,6 +62,7 @@ def test_values_are_those_of_a_stored_list(folder, values, ends, mark, cut, bloc
         in_place._BLOCK = before
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b""))),
     st.sampled_from([b"\n", b"\r\n"]),
@@ -75,32 +78,10 @@ def test_lines_of_text_are_those_of_a_stored_list(folder, texts, end, encoding, 
     assert in_place_of(recstore.read_lines, path, **options) == recstore.read_lines(path, **options).to_list()
 
 
-@pytest.mark.parametrize("text", [b"", b"\n", b"\xef\xbb\xbf", b"\n \n\r\n"])
-def test_files_without_values(tmp_path, text):
-    (tmp_path / "a").write_bytes(text)
-    assert in_place_of(recstore.read_jsonl, tmp_path / "a") == []
-
-
-def test_integers_of_any_size(lines):
-    values = [2**64, -(2**70), 1.5, [10**30]]
-    assert in_place_of(recstore.read_jsonl, lines(values)) == values
-
-
 def test_lines_longer_than_a_read(lines):
     values = ["a", "b" * 100_000, "c" * 3_000_000, "d"]
     with recstore.read_jsonl(lines(values), in_place=True) as x:
         assert [x[i] for i in (3, 2, 1, 0, 2)] == [values[i] for i in (3, 2, 1, 0, 2)]
-
-
-@pytest.mark.slow
-def test_a_line_of_a_gigabyte(tmp_path):
-    with open(tmp_path / "a", "wb") as file:
-        file.write(b'1\n"')
-        for _ in range(1 << 10):
-            file.write(b"a" * (1 << 20))
-        file.write(b'"\n2\n')
-    with recstore.read_jsonl(tmp_path / "a", in_place=True) as x:
-        assert len(x) == 3 and x[2] == 2 and len(x[1]) == 1 << 30
 
 
 def test_n_rows_and_blocks(lines):
@@ -140,13 +121,6 @@ def test_saved_joined_and_pickled(lines, tmp_path):
             assert z[0] == {"n": 5} and n[4] == 4
 
 
-def test_stored_again_as_records(lines, tmp_path):
-    path = lines(range(5))
-    with recstore.read_jsonl(path, in_place=True) as x, recstore.RecordList(list(x)) as copy:
-        path.unlink()
-        assert copy.to_list() == [0, 1, 2, 3, 4]
-
-
 def test_a_forked_child_and_threads_read(lines):
     values = [{"n": i, "text": "a" * (i % 50)} for i in range(3000)]
     x = recstore.read_jsonl(lines(values), in_place=True)
@@ -176,21 +150,13 @@ def test_more_files_than_may_be_open(lines, monkeypatch):
     x.close()
 
 
-def test_other_files_have_other_fingerprints(lines):
-    a, b = lines([1], "a"), lines([2], "b")
-    prints = {sources.jsonl(path, in_place=True)._identity() for path in (a, b)}
-    prints.add(sources.jsonl(a)._identity())
-    prints.add(sources.lines(a, in_place=True)._identity())
-    assert len(prints) == 4
-
-
 def test_an_index_that_grows_with_its_files(lines, tmp_path):
     def write(path, text, at=None):
         with path.open("r+" if at is not None else "a") as file:
             file.seek(*(0, 2) if at is None else (at,))
             file.write(text)
 
-    a, b, c = lines(range(150_000), "a"), lines(["x"], "b", end=""), lines([3], "c")
+    a, b, c = lines(range(66_000), "a"), lines(["x"], "b", end=""), lines([3], "c")
     index = tmp_path / "index.rec"
     index.write_text("not a store")
     sources.jsonl([a, b], in_place=True).save(index)
@@ -198,21 +164,22 @@ def test_an_index_that_grows_with_its_files(lines, tmp_path):
     write(b, "\n[7]\n")
     write(a, " 1\n2  ", at=1)  # only a search from the beginning sees it
     with recstore.open(index) as x:
-        assert len(x) == 150_001 and x[-1] == "x"
+        assert len(x) == 66_001 and x[-1] == "x"
         sources.jsonl([c, a, b], in_place=True).save(index)
         with recstore.open(index, verify="full") as y:
-            assert len(y) == 150_005 and y[10:].to_list() == [*range(9, 150_000), -1, -2, "x", [7]]
+            assert len(y) == 66_005 and y[10:].to_list() == [*range(9, 66_000), -1, -2, "x", [7]]
     b.write_text("[8]\n[9]\n")
-    sources.jsonl([a, b], in_place=True).save(index)
-    with recstore.open(index) as z:
-        assert z[-3:].to_list() == [-2, [8], [9]]
+    for _ in range(2):
+        sources.jsonl([a, b, b], in_place=True).save(index)
+        with recstore.open(index) as z:
+            assert z[-5:].to_list() == [-2, [8], [9], [8], [9]]
 
 
 def test_a_damaged_index_does_not_grow(lines, tmp_path):
-    path, index = lines(range(70_000)), tmp_path / "index.rec"
+    path, index = lines(range(65_600)), tmp_path / "index.rec"
     sources.jsonl(path, in_place=True).save(index)
     intact = index.read_bytes()
-    for number in range(len(intact) - 800, len(intact), 3):  # the blocks and what describes them
+    for number in range(len(intact) - 800, len(intact), 7):  # the blocks and what describes them
         damaged = bytearray(intact)
         damaged[number] ^= 0xFF
         index.write_bytes(damaged)
@@ -221,15 +188,7 @@ def test_a_damaged_index_does_not_grow(lines, tmp_path):
         except CorruptError:
             continue
         with recstore.open(index) as x:
-            assert len(x) == 70_000 and x[65_536] == 65_536 and x[-1] == 69_999
-
-
-def test_an_index_of_a_file_that_comes_twice_grows(lines, tmp_path):
-    path, index = lines(range(3)), tmp_path / "index.rec"
-    for _ in range(2):
-        sources.jsonl([path, path], in_place=True).save(index)
-        with recstore.open(index) as x:
-            assert x.to_list() == [0, 1, 2, 0, 1, 2]
+            assert len(x) == 65_600 and x[65_536] == 65_536 and x[-1] == 65_599
 
 
 # ---- Files that change ----
@@ -338,14 +297,7 @@ def test_shards_are_refused(lines, tmp_path):
         ShardWriter(tmp_path / "set").write(sources.jsonl(lines([1]), in_place=True))
 
 
-@pytest.mark.parametrize("decoder", ["orjson", "msgspec", "json"])
-def test_decoders(lines, monkeypatch, decoder):
-    decode = json_values.exact
-    if decoder != "json":
-        module = pytest.importorskip(decoder)
-        decode = module.loads if decoder == "orjson" else module.json.decode
-    monkeypatch.setattr(json_values, "DECODE", decode)
-    monkeypatch.setattr(json_values, "DECODE_LONG", json_values.exact)
+def test_decoders(lines, decoder):
     path = lines([])
     path.write_bytes(b'NaN\n"\\ud800"\n18446744073709551616\n[\n')
     with recstore.read_jsonl(path, in_place=True) as x:
@@ -433,10 +385,3 @@ def test_errors_of_batches_name_the_record(lines):
     for number, error in ((90, KeyError), (91, ValueError)):
         with pytest.raises(error, match=f"record {number}"):
             f[[3, number]]
-
-
-def test_saved_indexes(in_place_and_stored, tmp_path):
-    in_place_and_stored[0].save(tmp_path / "a.rec", index_by="id", group_by="name")
-    with recstore.open(tmp_path / "a.rec", verify="full") as x:
-        assert x.index_by("id")[17] == RECORDS[17]
-        assert x.group_by("name")["n2"].field("id").to_list() == list(range(2, 100, 5))

@@ -44,15 +44,6 @@ def test_rows_equal_the_rows_of_pyarrow():
         assert alike(x.to_list(), rows) and alike(y.to_list(), rows)
 
 
-def test_missing_values_are_none():
-    frame = pd.DataFrame({"x": [np.nan, 1.0], "t": pd.to_datetime([None, "2024-01-01"]), "o": [None, "a"]})
-    with RecordList(frame) as x:
-        assert x[0] == {"x": None, "t": None, "o": None}
-        assert x[1] == {"x": 1.0, "t": datetime.datetime(2024, 1, 1), "o": "a"}
-    with recstore.RecordList(recstore.sources.table(frame, missing="absent")) as x:
-        assert x[0] == {}
-
-
 @pytest.mark.parametrize("n", [0, 1, 10, 11, 35])
 def test_a_frame_is_converted_in_parts_of_one_type(monkeypatch, n):
     monkeypatch.setattr(pandas_in, "_ROWS", 10)
@@ -126,16 +117,6 @@ def test_objects_that_arrow_cannot_hold_stay_as_they_are():
         assert type(x[0]["any"]) is object
 
 
-@pytest.mark.parametrize(
-    "values",
-    [[{"a": 1}, {"b": 2}, None], [[{"a": 1}, {}], []], [{"a": {"b": 1}}, {"a": {}}], [{}, {"a": None}]],
-    ids=str,
-)
-def test_dicts_keep_their_own_keys(values):
-    with RecordList(pd.DataFrame({"x": pd.Series(values, dtype=object)})) as x:
-        assert x.field("x").to_list() == values
-
-
 def test_a_series():
     for series in (FRAME[name] for name in FRAME):
         with RecordList(series) as x:
@@ -146,23 +127,10 @@ def test_a_series():
         recstore.RecordList(recstore.sources.table(FRAME["i"], columns=["i"]))
 
 
-def test_nanoseconds():
-    frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
-    with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
-        RecordList(frame)
-    with recstore.RecordList(recstore.sources.table(frame, nanoseconds="floor")) as x:
-        assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}
-
-
 def test_frames_without_rows_or_columns():
     for frame in (pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1, 2]})[[]]):
         with RecordList(frame) as x:
             assert x.to_list() == [{}] * len(frame)
-
-
-def test_a_missing_column():
-    with pytest.raises(InputError, match="the table: no column 'b'; there are: 'a'"):
-        recstore.RecordList(recstore.sources.table(pd.DataFrame({"a": [1]}), columns=["b"]))
 
 
 def test_a_subclass_with_its_own_export_uses_it():
@@ -180,11 +148,6 @@ def test_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install pyarrow; or give its rows, df.to_dict"):
         RecordList(FRAME)
-
-
-def test_workers_read_frames():
-    with RecordList([FRAME, FRAME[:1]], workers=2) as x:
-        assert len(x) == 4 and x[3]["i"] == 1
 
 
 @pytest.mark.parametrize(
@@ -213,37 +176,22 @@ def test_missing_values_of_a_column_of_objects_are_none(column):
         assert repr([record["k"] for record in x]) == repr(values)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["a", b"b", None],
-        [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 5, 30)],
-        [[b"x"], ["y"]],
-        [{"a": b"x"}, {"a": "y"}],
-        [(1, 2), (3, 4), None],
-        [{1, 2}, frozenset({3})],
-        [[(1, 2)], [[3]]],
-        [{"a": (1,)}, {"a": (2,)}],
-    ],
-)
+LOCAL, UTC = datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize("values", [
+    ["a", b"b", None], [datetime.date(2020, 1, 1), datetime.datetime(2021, 1, 1, 5, 30)], [[b"x"], ["y"]],
+    [{"a": b"x"}, {"a": "y"}], [(1, 2), (3, 4), None], [{1, 2}, frozenset({3})], [[(1, 2)], [[3]]], [{"a": (1,)}, {"a": (2,)}],
+    [{"a": 1}, {"b": 2}, None], [[{"a": 1}, {}], []], [{"a": {"b": 1}}, {"a": {}}], [{}, {"a": None}],
+    [datetime.date(2020, 1, 1), decimal.Decimal(1)], [datetime.date(2020, 1, 1), 5, None], [LOCAL, 3],
+    [datetime.date(2020, 1, 1), np.float64(3.5)], [datetime.time(1), decimal.Decimal(3)], [UTC, LOCAL], [LOCAL, UTC],
+    [datetime.timedelta(1), 3], [{"a": datetime.date(2020, 1, 1)}, {"a": 5}], [[LOCAL], [3]],
+])  # fmt: skip
 def test_values_that_arrow_would_change_are_kept(values):
     column = pd.Series(values, dtype=object)
     for frame, expected in ((column, values), (pd.DataFrame({"v": column}), [{"v": value} for value in values])):
         with recstore.RecordList(recstore.sources.table(frame)) as x:
             assert alike(x.to_list(), expected)
-
-
-LOCAL, UTC = datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
-
-
-@pytest.mark.parametrize("values", [
-    [datetime.date(2020, 1, 1), decimal.Decimal(1)], [datetime.date(2020, 1, 1), 5, None], [LOCAL, 3],
-    [datetime.date(2020, 1, 1), np.float64(3.5)], [datetime.time(1), decimal.Decimal(3)], [UTC, LOCAL], [LOCAL, UTC],
-    [datetime.timedelta(1), 3], [{"a": datetime.date(2020, 1, 1)}, {"a": 5}], [[LOCAL], [3]],
-])  # fmt: skip
-def test_other_values_after_dates_and_times_stay(values):
-    records = RecordList(pd.Series(values, dtype=object)).to_list()
-    assert records == values and list(map(type, records)) == list(map(type, values))
 
 
 def test_dates_and_times_with_missing_values_stay():
@@ -258,3 +206,11 @@ def test_periods_and_intervals_are_refused(column):
         with pytest.raises(recstore.errors.EncodeError):
             RecordList(table.rename_axis("level") if isinstance(table, pd.DataFrame) else table)
     assert RecordList(pd.Series(column).astype(str))[0] == str(column[0])
+
+
+def test_nanoseconds():
+    frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
+    with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
+        RecordList(frame)
+    with recstore.RecordList(recstore.sources.table(frame, nanoseconds="floor")) as x:
+        assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}

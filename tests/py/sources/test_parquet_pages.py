@@ -66,18 +66,6 @@ def test_columns_that_are_read_in_parts_give_the_same_rows(path, in_parts):
     ]
 
 
-def test_parts_whose_values_exceed_an_array(path, in_parts, monkeypatch):
-    class Strict(pq.ParquetFile):
-        def iter_batches(self, size, groups, names, **options):
-            for batch in super().iter_batches(size, groups, names, **options):
-                if names == ["lists"] and batch.num_rows > 1:
-                    raise pa.ArrowNotImplementedError("more than an array holds")
-                yield batch
-
-    monkeypatch.setattr(pq, "ParquetFile", Strict)
-    assert read(path, n_rows=500) == ROWS[:500]
-
-
 def test_a_damaged_part_is_an_error_that_names_the_file(path, in_parts):
     data = bytearray(path.read_bytes())
     for column in range(pq.ParquetFile(path).metadata.num_columns):
@@ -195,10 +183,6 @@ LARGE = {
     "texts in 200 columns": (
         lambda: {f"c{i}": pa.array([f"{i} {j * 7919 % 20_011}" for j in range(20_000)]) for i in range(200)},
         {"compression": "snappy"},
-    ),
-    "lists in 100 columns": (
-        lambda: {f"c{i}": pa.array([[i, j, j + 1] for j in range(40_000)]) for i in range(100)},
-        {"compression": "zstd", "use_dictionary": False},
     ),
     "a row group of 160 MB": (
         lambda: dict.fromkeys(("a", "b"), pa.array(range(10_000_000))),

@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_decoders import decoder  # noqa: F401
 
 import recstore
 from recstore.sources import inputs, json_document, json_files, json_values
@@ -34,22 +35,7 @@ def same(a, b):
     return repr(a) == repr(b)
 
 
-@pytest.fixture(params=["orjson", "orjson alone", "msgspec", "json"])
-def decoder(request, monkeypatch):
-    """Simulates each set of libraries that may be installed."""
-    decode = long = json_values.exact
-    errors = (ValueError, RecursionError)
-    if "orjson" in request.param:
-        decode = pytest.importorskip("orjson").loads
-    if request.param in ("orjson", "msgspec"):
-        msgspec = pytest.importorskip("msgspec")
-        long, errors = msgspec.json.Decoder().decode, (*errors, msgspec.MsgspecError)
-    monkeypatch.setattr(json_values, "DECODE", long if request.param == "msgspec" else decode)
-    monkeypatch.setattr(json_values, "DECODE_LONG", long)
-    monkeypatch.setattr(json_values, "NOT_JSON", errors)
-
-
-@pytest.fixture(params=[1, 2, 7, 64, 1000])
+@pytest.fixture(params=[1, 7, 1000])
 def block(request, monkeypatch):
     """Sets the size of the pieces in which documents are read."""
     monkeypatch.setattr(json_document, "BLOCK", request.param)
@@ -109,16 +95,13 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("text", VALUES)
-def test_values_equal_those_of_json(decoder, text):
-    whole = f'[{text}, [{text}], {{"a": {text}}}]'
-    assert same(read(whole), json.loads(whole))
-    whole = f'{{"a": {text}, "b": [{text}]}}'
-    assert same(read(whole, entries=True), json.loads(whole))
-
-
-def test_surrogates_in_utf_8_are_read_like_json_loads(decoder):
+def test_values_equal_those_of_json(decoder):
     assert read(b'["\xed\xa0\x80"]') == ["\ud800"] == json.loads(b'["\xed\xa0\x80"]')
+    for text in VALUES:
+        whole = f'[{text}, [{text}], {{"a": {text}}}]'
+        assert same(read(whole), json.loads(whole)), text
+        whole = f'{{"a": {text}, "b": [{text}]}}'
+        assert same(read(whole, entries=True), json.loads(whole)), text
 
 
 JSON = st.recursive(
@@ -154,7 +137,7 @@ def spelled(value, draw):
     return text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(JSON, max_size=8), JSON, st.integers(0, 2**32), st.integers(1, 90))
 def test_any_document_cut_anywhere(elements, other, seed, block):
     draw = random.Random(seed)
@@ -177,12 +160,6 @@ def test_every_truncation_of_a_document_is_an_error(tmp_path, block):
         path.write_bytes(text[:end])
         with pytest.raises(recstore.errors.InputError, match="too early|empty"):
             recstore.read_json(path, records="items")
-
-
-def test_large_elements_and_small_blocks(monkeypatch):
-    monkeypatch.setattr(json_document, "BLOCK", 16)
-    elements = ["x" * n for n in (0, 1, 15, 16, 17, 1000, 100_000)] + [[0] * 50_000, {"k" * 5000: "v"}]
-    assert read(json.dumps({"a": "y" * 3000, "b": elements}), records="b") == elements
 
 
 SEEDS = [
@@ -225,11 +202,10 @@ def records_of(text, entries):
     return dict(records) if entries else records
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_broken_documents_are_accepted_or_refused_like_json(seed, monkeypatch):
-    draw = random.Random(seed)
+def test_broken_documents_are_accepted_or_refused_like_json(monkeypatch):
+    draw = random.Random(0)
     accepted = 0
-    for _ in range(1500):
+    for _ in range(3000):
         text = mutated(draw)
         monkeypatch.setattr(json_document, "BLOCK", draw.choice((1, 3, 17, 1000)))
         try:
@@ -240,7 +216,7 @@ def test_broken_documents_are_accepted_or_refused_like_json(seed, monkeypatch):
             records = records_of(text, entries)
             assert same(records, expected if isinstance(expected, kind) else None), text
             accepted += records is not None
-    assert accepted > 300
+    assert accepted > 600
 
 
 # ---- Choosing ----
@@ -290,18 +266,6 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
     path.write_text(json.dumps(COCO).replace('"id": 40,', '"id": 4x,'))
     with pytest.raises(recstore.errors.InputError, match="element 40 of 'annotations'"):
         recstore.read_json(path, records="annotations", workers=2)
-
-
-def test_shared_by_name(tmp_path):
-    path = tmp_path / "coco.json"
-    path.write_text(json.dumps(COCO))
-    with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as x:
-        with recstore.shared("test-read-json", recstore.sources.json(path, records="annotations")) as y:
-            assert x.to_list() == y.to_list() == COCO["annotations"]
-            assert len(recstore.names.list("test-read-json")) == 1
-        with recstore.shared("test-read-json", recstore.sources.json(path, records="words", entries=True)) as d:
-            assert d.to_dict() == COCO["words"]
-    assert recstore.names.list("test-read-json") == []
 
 
 # ---- Bad input ----
@@ -394,24 +358,6 @@ def test_the_last_value_of_a_repeated_key_counts(tmp_path, block):
         assert x.to_list() == [2]
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path):
-    path = tmp_path / "changing.json"
-    elements = [f"{i:0100}" for i in range(20_000)]
-    for change in ("shrunk", "touched"):
-        path.write_text(json.dumps(elements))
-
-        def where(element, change=change):
-            if element == elements[100]:
-                if change == "shrunk":
-                    os.truncate(path, 500_000)
-                else:
-                    os.utime(path, ns=(1, 1))
-            return True
-
-        with pytest.raises(recstore.errors.InputError, match="changed while it was read"):
-            recstore.read_json(path, where=where)
-
-
 def test_wrong_arguments():
     with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
         read("[]", columns="id")
@@ -424,31 +370,12 @@ def test_wrong_arguments():
         read("[]", colour=1)
 
 
-def test_many_files_and_names_that_are_not_utf_8(tmp_path):
-    for i in range(300):
-        (tmp_path / f"{i:03}.json").write_text(json.dumps([i]))
-    odd = os.fsencode(tmp_path) + b"/\xff.json"
-    try:
-        with open(odd, "wb") as file:
-            file.write(b"[300]")
-    except OSError:
-        pytest.skip("the file system takes only UTF-8")
-    for workers in (0, 2):
-        with recstore.read_json(tmp_path / "*.json", workers=workers) as x:
-            assert x.to_list() == list(range(301))
-    with open(odd, "wb") as file:
-        file.write(b"[300")
-    with pytest.raises(recstore.errors.InputError, match="too early"):
-        recstore.read_json(odd)
-
-
 def test_an_error_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
     path = tmp_path / "bad.json"
-    path.write_text(json.dumps([["x" * 100] * 100] * 2000) + "x")
-    with pytest.raises(recstore.errors.InputError):
-        recstore.read_json(path, backing="dir")
-    path.write_text(json.dumps([["x" * 100] * 100] * 2000)[:-1] + ", x]")
-    with pytest.raises(recstore.errors.InputError, match="element 2,000"):
-        recstore.read_json(path, backing="dir")
+    text = json.dumps([["x" * 100] * 100] * 2000)
+    for wrong, match in ((text + "x", "follows"), (text[:-1] + ", x]", "element 2,000")):
+        path.write_text(wrong)
+        with pytest.raises(recstore.errors.InputError, match=match):
+            recstore.read_json(path, backing="dir")
     assert [files for _, _, files in os.walk(tmp_path / "stores") if files] == []

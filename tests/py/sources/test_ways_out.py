@@ -33,27 +33,17 @@ def check(tmp_path, *arguments):
     assert last  # the cases ran
 
 
-@pytest.mark.parametrize("mode", ["columns", "sample 1 15", "sample-triples 1 200"])
-def test_every_way_out(tmp_path, mode):
-    check(tmp_path, *mode.split())
+def test_every_way_out(tmp_path):
+    check(tmp_path, "columns", "sample 1 10", "sample-triples 1 100")
+
+
+FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(0, 12, 1 if os.environ.get("RECSTORE_STORM") == "full" else 6))
-@pytest.mark.parametrize("mode", ["all", "triples"])
-def test_every_pair_and_triple(tmp_path, mode, part):
-    check(tmp_path, mode, str(part), "12")
-
-
-def test_a_crash_and_a_wrong_value_are_failures(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "SUPPORT", tmp_path)
-    script = tmp_path / "ways_out.py"
-    script.write_text("import os, sys\nopen(sys.argv[1], 'w').write('the case')\nos.kill(os.getpid(), 11)\n")
-    with pytest.raises(AssertionError, match="the case: the process ended with -11"):
-        check(tmp_path)
-    script.write_text("import sys\nopen(sys.argv[1], 'w').write('the case')\nprint('wrong')\n")
-    with pytest.raises(AssertionError):
-        check(tmp_path)
+@pytest.mark.parametrize("part", range(48 if FULL else 1))
+def test_every_pair_and_triple(tmp_path, part):
+    check(tmp_path, f"all {part} 48", f"triples {part} 48")
 
 
 # ---- Values that only Python reads ----
@@ -92,12 +82,11 @@ def test_values_are_columns_in_every_shape_of_records(values, kind, expected):
 
 def test_a_stream_is_read_in_batches_and_keeps_its_types():
     pl = pytest.importorskip("polars")
-    records = [{"i": i, "e": LEVEL, "at": BERLIN if i % 3 else None, "t": "x" * (i % 50)} for i in range(70_000)]
+    records = [{"i": i, "e": LEVEL, "at": BERLIN if i % 3 else None, "t": "x" * (i % 50)} for i in range(66_000)]
     with RecordList(records) as x:
-        reader = pa.RecordBatchReader.from_stream(x)
-        batches = list(reader)
-        assert len(batches) > 1 and pa.Table.from_batches(batches).to_pylist()[69_990:] == [
-            {**record, "e": 1} for record in records[69_990:]
+        batches = list(pa.RecordBatchReader.from_stream(x))
+        assert len(batches) > 1 and pa.Table.from_batches(batches)[65_500:].to_pylist() == [
+            {**record, "e": 1} for record in records[65_500:]
         ]
         assert x.to_polars()["at"].dtype == pl.Datetime("us", "Europe/Berlin")
         part = x[:0]

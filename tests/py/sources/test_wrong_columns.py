@@ -45,21 +45,14 @@ def test_a_key_in_one_of_many_parts_is_enough(tmp_path, monkeypatch):
 
 
 def test_only_the_first_n_rows_are_searched_for_names():
-    with pytest.raises(
-        recstore.errors.InputError, match="first 1 records: no column 'rare'; there are: 'id', 'source'"
+    for text, options, message in (
+        (JSONL, {"columns": ["rare"], "n_rows": 1}, "first 1 records: no column 'rare'; there are: 'id', 'source'"),
+        (b"[1]\n2\n", {"columns": ["a"]}, "no column 'a'; there are: none"),
     ):
-        recstore.read_jsonl(io.BytesIO(JSONL), columns=["rare"], n_rows=1)
-
-
-@pytest.mark.parametrize("text", [b"", b"\n\n"])
-def test_without_records_no_name_is_wrong(text):
-    with recstore.read_jsonl(io.BytesIO(text), columns=["any"]) as x:
+        with pytest.raises(recstore.errors.InputError, match=message):
+            recstore.read_jsonl(io.BytesIO(text), **options)
+    with recstore.read_jsonl(io.BytesIO(b"\n\n"), columns=["any"]) as x:  # without records no name is wrong
         assert len(x) == 0
-
-
-def test_records_that_are_not_dicts():
-    with pytest.raises(recstore.errors.InputError, match="no column 'a'; there are: none"):
-        recstore.read_jsonl(io.BytesIO(b"[1]\n2\n"), columns=["a"])
 
 
 def test_with_many_names_fields_have_the_order_of_the_names():
@@ -100,27 +93,13 @@ def test_tables_in_files(tmp_path):
         recstore.RecordList(recstore.sources.table(table, columns=["id", "sorce"]))
 
 
-def test_a_frame_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(recstore.errors.InputError, match=NEAREST):
-        recstore.RecordList(
-            recstore.sources.table(pandas.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
-        )
-
-
-def test_a_frame_of_polars():
-    polars = pytest.importorskip("polars")
-    with pytest.raises(recstore.errors.InputError, match="no column 'sorce'; it has 'id', 'source'"):
-        recstore.RecordList(
-            recstore.sources.table(polars.DataFrame({"id": [1], "source": ["a"]}), columns=["id", "sorce"])
-        )
-
-
-@pytest.mark.parametrize("kind", ["map", "iterable"])
-def test_a_dataset_of_hugging_face(kind):
-    datasets = pytest.importorskip("datasets")
-    dataset = datasets.Dataset.from_dict({"id": [1], "source": ["a"]})
+@pytest.mark.parametrize("library", ["pandas", "polars", "map", "iterable"])
+def test_frames_and_datasets(library):
+    columns = {"id": [1], "source": ["a"]}
+    if library in ("pandas", "polars"):
+        table = pytest.importorskip(library).DataFrame(columns)
+    else:
+        table = pytest.importorskip("datasets").Dataset.from_dict(columns)
+        table = table.to_iterable_dataset() if library == "iterable" else table
     with pytest.raises(recstore.errors.InputError, match="no column 'sorce'.*'id', 'source'"):
-        recstore.RecordList(
-            recstore.sources.table(dataset if kind == "map" else dataset.to_iterable_dataset(), columns=["id", "sorce"])
-        )
+        recstore.RecordList(recstore.sources.table(table, columns=["id", "sorce"]))
