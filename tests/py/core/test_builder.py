@@ -25,14 +25,6 @@ def test_a_block_has_65536_records():
         assert x.to_list() == [{"i": i, "s": "x" * (i % 3)} for i in range(n)]
 
 
-def test_blocks_that_are_alike_share_a_tree():
-    with RecordList({"id": i % 1000, "name": "n" * (i % 4)} for i in range(4 * BLOCK)) as x:
-        info = x.info()
-        assert info.blocks == 4 and [n for n, _, _ in info.trees] == [4 * BLOCK]
-        # The other trees describe the entries of tables.
-        assert len(x.segment.trees()) == 1 + sum(table.root is not None for table in info.tables)
-
-
 def test_arrays_close_blocks_and_split_groups(tmp_path):
     """Each record has 300 kB: a block closes after 16 MiB, before its group of 64 is full."""
     base = np.arange(37_500.0)

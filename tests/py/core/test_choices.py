@@ -96,8 +96,3 @@ def test_other_words(make, word):
 @pytest.mark.parametrize("name", ["any", "zip", "", 3])
 def test_other_names_of_nodes(name):
     pytest.raises(ValueError, lambda: built_without(name)).match(r"a build can leave out const, int, .*, not")
-
-
-def test_a_builder_takes_no_other_word():
-    with pytest.raises(ValueError, match="compression is one of none, fast, auto, small, not 'zip'"):
-        native.Builder("anonymous", compression="zip")

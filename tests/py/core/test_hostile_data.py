@@ -132,12 +132,6 @@ def random_wide(low, high):
     return make
 
 
-def widths_mixed():
-    r = rng("widths")
-    tops = (128, 256, 0xD800, 0x110000)
-    return [random_text(r, 0, tops[r.randrange(4)], r.randrange(20)) for _ in range(4000)]
-
-
 def surrogates():
     return ["\ud800" * (i % 5) + "a\0b"[: i % 4] + chr(0xDC00 + i % 7) for i in range(3000)]
 
@@ -151,14 +145,6 @@ def paths_with_odd_numbers():
     odd = [lambda i: f"{i:05d}", lambda i: f"+{i}", lambda i: f"-{i}", lambda i: "0" * (i % 7), lambda i: "9" * (17 + i % 6),
            lambda i: str(r.getrandbits(90)), lambda i: f"{i}", lambda i: "\u00b2\u00b3", lambda i: ""]  # fmt: skip
     return [f"train/n{i % 50:08d}/img_{odd[i % len(odd) if i % 3 == 0 else 0](i)}.jpeg" for i in range(4000)]
-
-
-def numbers_of_many_digits():
-    return (
-        [str(10**17 + 7 * i) for i in range(700)]
-        + [str(10**18 + 7 * i) for i in range(700)]
-        + [str(10**20 + i) for i in range(99)]
-    )
 
 
 def padded_but_one():
@@ -223,28 +209,20 @@ def deep():
     return [nest(i, 60 + i % 3) for i in range(300)]
 
 
-def lists_then_numbers():
-    return [
-        {"x": [[i, "a"], [], [1, 2], [0.5], [None], [[i]], ["a", "b"], (), (1,), (0.25, 1)][i % 10]}
-        for i in range(5000)
-    ]
-
-
 DATA = {
     "odd floats, many": odd_among_decimals(3), "odd floats, few": odd_among_decimals(211), "odd floats in lists": odd_in_lists(29),
     "odd floats in many lists": odd_in_lists(5), "17 digits": digits_17, "about 2^53": near_2_53,
-    "neighbours of decimals": neighbours, "far from decimals": far_corrections, "scales mixed": lambda: [round(i / 7, i % 17) for i in range(5000)],
-    "outliers above": outliers([(1 << 62) + 5, (1 << 63) - 1, 1 << 40], 97), "outliers below": outliers([-(1 << 63), -(1 << 40), -(1 << 33)], 97), "outliers both": outliers([-(1 << 63), (1 << 63) - 1], 113),
-    "beyond 64 bits": outliers(BIG, 11), "kinds of numbers": kinds_of_numbers_in_lists,
-    "deltas that overflow": deltas_that_overflow, "random bytes as str": random_bytes_as_str,
-    "random UCS-2": random_wide(0, 0x10000), "random UCS-4": random_wide(0x10000, 0x110000),
-    "widths mixed": widths_mixed, "surrogates": surrogates, "NULs": nuls,
-    "paths": paths_with_odd_numbers, "long numbers": numbers_of_many_digits, "padded but one": padded_but_one,
-    "UUIDs": uuids,
-    "types by block": types_by_block, "drifting words": vocabulary_drifts, "distinct shapes": distinct_shapes,
-    "orders of keys": keys_in_every_order, "equal keys": keys_that_are_equal,
-    "dicts of dicts": dicts_of_dicts,
-    "many columns": many_columns, "deep": deep, "lists then numbers": lists_then_numbers,
+    "neighbours of decimals": neighbours, "far from decimals": far_corrections,
+    "scales mixed": lambda: [round(i / 7, i % 17) for i in range(5000)],
+    "outliers above": outliers([(1 << 62) + 5, (1 << 63) - 1, 1 << 40], 97),
+    "outliers below": outliers([-(1 << 63), -(1 << 40), -(1 << 33)], 97),
+    "outliers both": outliers([-(1 << 63), (1 << 63) - 1], 113), "beyond 64 bits": outliers(BIG, 11),
+    "kinds of numbers": kinds_of_numbers_in_lists, "deltas that overflow": deltas_that_overflow,
+    "random bytes as str": random_bytes_as_str, "random UCS-2": random_wide(0, 0x10000),
+    "random UCS-4": random_wide(0x10000, 0x110000), "surrogates": surrogates, "NULs": nuls, "paths": paths_with_odd_numbers,
+    "padded but one": padded_but_one, "UUIDs": uuids, "types by block": types_by_block, "drifting words": vocabulary_drifts,
+    "distinct shapes": distinct_shapes, "orders of keys": keys_in_every_order, "equal keys": keys_that_are_equal,
+    "dicts of dicts": dicts_of_dicts, "many columns": many_columns, "deep": deep,
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Strings of common shapes, hashes and ids take few bytes, and come back unchanged in every reader."""
+"""Strings of common shapes, hashes, ids and text with characters beyond U+FFFF take few bytes, and come back unchanged in
+every reader."""
 
 import base64
 import datetime
@@ -6,6 +7,7 @@ import random
 import uuid
 
 import pytest
+from ref import reader
 
 import recstore
 from recstore import RecordList
@@ -165,3 +167,80 @@ def test_equal_and_short_texts_fall_back():
     texts += ["", "a", "é" * 40, "0" * 64, "=", "===="]
     with RecordList(texts) as x:
         assert x.to_list() == texts
+
+
+# ---- Characters beyond U+FFFF ----
+
+SYLLABLES = [a + b for a in ("so", "ma", "te", "wo", "qui", "re") for b in ("ny", "ll", "rds", "ck", "ad", "ing", "er")]
+
+
+def made_words(r, n=12):
+    return " ".join(r.choices(SYLLABLES, k=n))
+
+
+def chat(r):
+    parts = made_words(r), made_words(r, r.randint(0, 3))
+    return r.choice("😀😂🎉🔥👍🏽\U0010ffff").join(parts)
+
+
+# name: the text of record i, the most bytes of a character
+BEYOND_UFFFF = {
+    "each": (lambda r, i: chat(r), 0.4),
+    "a fifth": (lambda r, i: made_words(r) if i % 5 else chat(r), 0.4),
+    "with quotes": (lambda r, i: (made_words(r), f"“{made_words(r)}”", chat(r))[i % 3], 0.4),
+    "emoji alone": (lambda r, i: "".join(r.choices("😀😂🎉🔥", k=40)), 0.6),
+    "long": (lambda r, i: made_words(r, 200) + "😀" + made_words(r, 100), 0.4),
+    "a half in a thousand": (lambda r, i: chat(r) + ("\ud83d" if i % 1000 == 900 else ""), 0.42),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_UFFFF)
+def test_text_beyond_uffff(name, tmp_path):
+    make, most = BEYOND_UFFFF[name]
+    r = random.Random(name)
+    texts = [make(r, i) for i in range(FEW)]
+    for compression in ("auto", "small"):
+        with RecordList(texts, compression=compression) as x:
+            assert x.nbytes <= most * sum(map(len, texts)) + 2048
+            assert x.to_list() == texts
+    rows = [{"i": i, "text": text, "more": [text, None, i]} for i, text in enumerate(texts[: FEW // 2])]
+    with RecordList(rows) as x:
+        x.save(tmp_path / "x")
+    assert reader.check((tmp_path / "x").read_bytes()) == rows
+    with recstore.open(tmp_path / "x", verify="full") as x:
+        assert x.to_list() == rows and list(x.field("text")) == texts[: FEW // 2]
+        if "half" not in name:
+            assert x.field("text").to_numpy().tolist() == texts[: FEW // 2]
+
+
+def test_arrow_of_text_beyond_uffff():
+    pytest.importorskip("pyarrow")
+    r = random.Random(1)
+    rows = [
+        {"chat": chat(r), "long": made_words(r, 900) + "🎉", "some": made_words(r) if i % 5 else chat(r)}
+        for i in range(FEW)
+    ]
+    with RecordList(rows) as x:
+        assert x.to_arrow().to_pylist() == rows
+
+
+def test_one_long_text_beyond_uffff():
+    text = made_words(random.Random(2), 20_000)
+    text = "😀".join((text[:9], text[9:50_000], text[50_000:], ""))
+    with RecordList([{"text": text}]) as x:
+        assert x.nbytes <= len(text) / 2 and x[0] == {"text": text}
+
+
+def test_texts_that_repeat_are_entries():
+    texts = [chat(random.Random(i % 300)) for i in range(FEW)]
+    with RecordList(texts) as x:
+        assert "UTF-16" in str(x.info()) and "dict-coded" in str(x.info())
+        assert x.to_list() == texts and x.nbytes < 40 * 300
+
+
+def test_keys_beyond_uffff():
+    r = random.Random(3)
+    keys = sorted({chat(r) for _ in range(FEW)})
+    with recstore.RecordDict({key: i for i, key in enumerate(keys)}) as x:
+        assert all(x[key] == i for i, key in enumerate(keys))
+        assert "missing 😀" not in x

@@ -74,7 +74,9 @@ def test_an_invalid_character_is_an_error_that_names_the_file(name, encoding, tm
         read_all(reader, path, options)
 
 
-@pytest.mark.parametrize(("given", "encoding"), zip(["latin-1", "utf-16-be", "ascii", "cp1252", "utf-8"], MARKS))
+@pytest.mark.parametrize(
+    ("given", "encoding"), list(zip(["latin-1", "utf-16-be", "ascii", "cp1252", "utf-8"], MARKS, strict=True))
+)
 def test_a_mark_takes_precedence_over_the_argument(given, encoding, tmp_path, monkeypatch):
     monkeypatch.setattr(line_blocks, "RANGE", 100)
     words = WORDS * 30

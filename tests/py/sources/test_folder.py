@@ -269,12 +269,6 @@ def test_a_folder_that_cannot_be_listed(tmp_path, monkeypatch):
     assert [r["path"] for r in scanned(root, errors="skip", paths="relative")[0]] == ["b/2"]
 
 
-def test_no_file_is_an_error(root):
-    with pytest.raises(FileNotFoundError, match=r"no file matches \*\*/\*.jpeg"):
-        recstore.RecordList(recstore.sources.folder(root, "**/*.jpeg"))
-    assert scanned(root, "**/*.jpeg", allow_empty=True)[0] == []
-
-
 def test_the_walk_lists_a_bounded_number_of_folders_ahead(tmp_path):
     root = planted(tmp_path, [f"{i:03}/1" for i in range(200)])
     walk = folder_walk.Walk(root, globs.Patterns("**"), Walking(threads=2))

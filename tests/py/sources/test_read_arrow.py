@@ -91,12 +91,6 @@ def test_a_stream_is_read_from_the_position_of_its_file():
     assert read(file, columns=["a"]) == [{"a": row["a"]} for row in ROWS]
 
 
-def test_files_may_have_different_columns(tmp_path):
-    for name in "ba":
-        (tmp_path / f"{name}.arrow").write_bytes(written(pa.table({name: [1]}), "file"))
-    assert read(tmp_path / "*.arrow") == [{"a": 1}, {"b": 1}]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_bad_files(kind, tmp_path):
     bad = tmp_path / "bad.arrow"

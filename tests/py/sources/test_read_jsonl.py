@@ -28,11 +28,6 @@ def test_lines_of_every_kind(decoder, monkeypatch, size):
     assert repr(read(text + b"\n")) == repr(expected)
 
 
-@pytest.mark.parametrize("text", [b"", b"\n", b"\xef\xbb\xbf", b"\n \n\r\n"])
-def test_files_without_values(text):
-    assert read(text) == []
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.text(max_size=20) | st.integers() | st.floats() | st.lists(st.text(max_size=5), max_size=3)),

@@ -150,12 +150,6 @@ def test_a_file_without_rows_or_columns(tmp_path):
         assert read(file) == []
 
 
-def test_progress(path, capfd):
-    pytest.importorskip("rich")
-    assert read([path, path], progress=True) == ROWS * 2
-    assert "100%" in capfd.readouterr().err
-
-
 def test_bad_files(path, tmp_path):
     data = path.read_bytes()
     bad = tmp_path / "bad.parquet"
