@@ -131,7 +131,7 @@ def test_the_records_of_a_saved_group(tmp_path):
 
 @pytest.mark.parametrize("kind", ["list", "dict"])
 def test_the_deep_check(tmp_path, kind):
-    rows = [[[i * 7919 % 100_003 / 7, str(i)] for i in range(k, k + 40_000)] for k in range(0, 800_000, 40_000)]
+    rows = [[[i * 7919 % 100_003 / 7, str(i)] for i in range(k, k + 40_000)] for k in range(0, 1_600_000, 40_000)]
     with RecordList(rows) if kind == "list" else RecordDict(enumerate(rows)) as x:
         x.save(tmp_path / "x")
     with interrupted():

@@ -160,6 +160,14 @@ def test_patterns_select_as_glob_does(root):
         assert sorted(record["path"] for record in found) == expected, pattern
 
 
+def test_patterns_lead_only_to_folders_that_can_hold_a_file():
+    pattern = globs.Patterns("train/*/x/**/*.jpg")
+    paths = ("train", "val", "train/a", "train/a/y", "train/a/x/b/c")
+    leads = {path: pattern.leads(tuple(path.split("/"))) for path in paths}
+    assert leads == {"train": True, "val": False, "train/a": True, "train/a/y": False, "train/a/x/b/c": True}
+    assert not globs.Patterns("*.jpg").leads(("a",)) and globs.Patterns(["*.jpg", ".png"]).leads(("a",))
+
+
 @pytest.mark.parametrize("bad", ["/a/*", "", "../*", []])
 def test_wrong_patterns_are_refused(bad):
     with pytest.raises(ValueError):
@@ -314,7 +322,6 @@ def test_arguments_of_another_type_are_named():
 
 
 def test_shared_notices_files_that_come_and_go(root, tmp_path):
-
     def shared(pattern, **options):
         return recstore.shared(NAME, recstore.sources.folder(root, pattern, class_from="first", **options))
 
@@ -326,6 +333,13 @@ def test_shared_notices_files_that_come_and_go(root, tmp_path):
             assert len(z) == len(x) + 1
             assert len(recstore.names.list(NAME)) == 3
     assert recstore.names.list(NAME) == []
+
+
+def test_shared_with_a_fingerprint_does_not_walk(root, monkeypatch):
+    with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as x:
+        monkeypatch.setattr(folder_walk.Walk, "list", None)
+        with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as y:
+            assert y.to_list() == x.to_list()
 
 
 def test_shared_with_stat_notices_new_content(root):
@@ -407,18 +421,3 @@ def test_a_damaged_label_has_no_attributes():
 
     for text in ("", "[1]", "{", "[" * 100_000, '{"a": 1}'):
         assert attributes.of([Segment(text)]) == ({"a": 1} if "a" in text else {})
-
-
-def test_shared_with_a_fingerprint_does_not_walk(root, monkeypatch):
-    with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as x:
-        monkeypatch.setattr(folder_walk.Walk, "list", None)
-        with recstore.shared(NAME, recstore.sources.folder(root, class_from="first"), fingerprint="1") as y:
-            assert y.to_list() == x.to_list()
-
-
-def test_patterns_lead_only_to_folders_that_can_hold_a_file():
-    pattern = globs.Patterns("train/*/x/**/*.jpg")
-    paths = ("train", "val", "train/a", "train/a/y", "train/a/x/b/c")
-    leads = {path: pattern.leads(tuple(path.split("/"))) for path in paths}
-    assert leads == {"train": True, "val": False, "train/a": True, "train/a/y": False, "train/a/x/b/c": True}
-    assert not globs.Patterns("*.jpg").leads(("a",)) and globs.Patterns(["*.jpg", ".png"]).leads(("a",))

@@ -203,6 +203,17 @@ def test_save_builds_in_the_file(tmp_path):
         assert x.to_list() == LINES[:1]
 
 
+def test_save_of_pairs_with_many_repeated_keys(tmp_path):
+    """A mapping with many repeated keys is built in two passes."""
+    path = tmp_path / "x.json"
+    path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
+    recstore.sources.json(path, entries=True).save(tmp_path / "x.recs")
+    with recstore.open(tmp_path / "x.recs") as d:
+        assert d.to_dict() == {f"{i}": f"{2997 + i:0200}" for i in range(3)}
+        assert d.nbytes < 50_000
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_options_that_do_not_apply_are_refused(tmp_path):
     path = packed(tmp_path, "")
     for options, text in (
@@ -421,14 +432,3 @@ def test_a_file_manager_adds_files_to_a_zip(tmp_path, others):
         archive.writestr("._list.txt", TEXT)
     with recstore.read_lines(path) as x:
         assert x.to_list() == LINES
-
-
-def test_save_of_pairs_with_many_repeated_keys(tmp_path):
-    """A mapping with many repeated keys is built in two passes."""
-    path = tmp_path / "x.json"
-    path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
-    recstore.sources.json(path, entries=True).save(tmp_path / "x.recs")
-    with recstore.open(tmp_path / "x.recs") as d:
-        assert d.to_dict() == {f"{i}": f"{2997 + i:0200}" for i in range(3)}
-        assert d.nbytes < 50_000
-    assert len(list(tmp_path.iterdir())) == 2

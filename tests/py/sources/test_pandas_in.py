@@ -127,6 +127,14 @@ def test_a_series():
         recstore.RecordList(recstore.sources.table(FRAME["i"], columns=["i"]))
 
 
+def test_nanoseconds():
+    frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
+    with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
+        RecordList(frame)
+    with recstore.RecordList(recstore.sources.table(frame, nanoseconds="floor")) as x:
+        assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}
+
+
 def test_frames_without_rows_or_columns():
     for frame in (pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1, 2]})[[]]):
         with RecordList(frame) as x:
@@ -206,11 +214,3 @@ def test_periods_and_intervals_are_refused(column):
         with pytest.raises(recstore.errors.EncodeError):
             RecordList(table.rename_axis("level") if isinstance(table, pd.DataFrame) else table)
     assert RecordList(pd.Series(column).astype(str))[0] == str(column[0])
-
-
-def test_nanoseconds():
-    frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
-    with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
-        RecordList(frame)
-    with recstore.RecordList(recstore.sources.table(frame, nanoseconds="floor")) as x:
-        assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}
