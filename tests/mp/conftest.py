@@ -142,6 +142,19 @@ def python(tmp_path_factory):
                 stream.close()
 
 
+@pytest.fixture
+def holder(python):
+    """A function that starts a process which holds the value of an expression until it gets a line. Returns the process
+    and the pickled value."""
+
+    def start(expression, **environment):
+        code = f"import pickle; from mp.workers import build; x = {expression}\nprint(pickle.dumps(x).hex(), flush=True); input()"
+        process = python(code, wait=False, RECSTORE_PICKLE="allow", **environment)
+        return process, bytes.fromhex(process.stdout.readline())
+
+    return start
+
+
 _numbers = itertools.count()
 
 

@@ -12,7 +12,7 @@ import time
 import pytest
 from mp import sharers
 from mp.sharers import FORK, Build, end, files_of, notes, records, start
-from waiting import LIMIT_S, attached, together, until
+from waiting import LIMIT_S, together, until
 
 import recstore
 from recstore import sharing
@@ -48,29 +48,6 @@ def test_many_processes_build_once(name, log):
     for process in processes:
         process.join()
     assert sorted(line.split()[0] for line in notes(log)) == [str(i) for i in range(times)]
-
-
-def test_independent_interpreters_share(name, python):
-    code = """
-import sys, recstore
-def build():
-    print("building", flush=True)
-    return [{"i": i} for i in range(10)]
-x = recstore.shared(sys.argv[1], build)
-print(len(x), flush=True)
-input()
-"""
-    first = python(code, name, wait=False)
-    assert [first.stdout.readline().strip() for _ in range(2)] == ["building", "10"]
-    second = python(code, name, wait=False)
-    assert second.stdout.readline().strip() == "10"
-    (info,) = recstore.names.list(name)
-    assert (info.records, info.state) == (10, "in use")
-    attached(name, 2)
-    first.communicate("\n")
-    attached(name, 1)
-    second.communicate("\n")
-    assert files_of(name) == []
 
 
 def test_threads_build_once(name, log):
