@@ -57,15 +57,16 @@ def store_in_workers():
 
 def short_workers():
     """Four epochs with new workers, which live for less than a second and read at least three quarters of the list."""
-    samples = records()
-    for epoch in range(4):
-        join(workers(read_part, samples, epoch))
+    read_in_short_workers(records())
 
 
 def short_workers_with_store():
     from recstore import RecordList
 
-    samples = RecordList(records())
+    read_in_short_workers(RecordList(records()))
+
+
+def read_in_short_workers(samples):
     for epoch in range(4):
         join(workers(read_part, samples, epoch))
 
