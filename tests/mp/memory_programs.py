@@ -294,7 +294,8 @@ def list_in_spawned_workers():
     """Each worker gets the list by pickle."""
     context = multiprocessing.get_context("spawn")
     samples = records(560_000)
-    crew = [context.Process(target=keep, args=(samples,)) for _ in range(2)]
+    barrier = context.Barrier(2)
+    crew = [context.Process(target=keep, args=(samples, barrier)) for _ in range(2)]
     for process in crew:
         process.start()
     join(crew)
@@ -311,7 +312,8 @@ def store_in_spawned_workers():
     join(crew)
 
 
-def keep(samples):
+def keep(samples, barrier):
+    barrier.wait()
     time.sleep(SECONDS)
     return samples
 

@@ -70,8 +70,8 @@ def test_programs_without_a_problem(programs):
         assert verdicts.judge(runs[program]) == [], "not even unclear"
 
 
-def test_lists_in_workers():
-    runs = watch_all(["list_in_workers", "short_workers", "list_in_spawned_workers", "copy_in_each_rank"])
+def test_lists_in_forked_workers():
+    runs = watch_all(["list_in_workers", "short_workers"])
     (found,) = verdicts.judge(runs["list_in_workers"])
     assert found.kind == "copy-on-read" and found.line == "samples = RecordList(samples)"
     assert len(found.evidence["processes"]) == 2
@@ -79,6 +79,10 @@ def test_lists_in_workers():
     assert found.kind == "copy-on-read" and "processes had these names in turn" in found.text
     assert {one["label"] for one in found.evidence["processes"]} == {"worker 0", "worker 1"}
     assert 80_000_000 < found.evidence["bytes"] < 300_000_000
+
+
+def test_a_list_in_each_spawned_worker_and_rank():
+    runs = watch_all(["list_in_spawned_workers", "copy_in_each_rank"])
     (found,) = verdicts.judge(runs["list_in_spawned_workers"])
     assert found.kind == "copies per rank" and found.line == "samples = RecordList(samples)"
     (found,) = verdicts.judge(runs["copy_in_each_rank"])

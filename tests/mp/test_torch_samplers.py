@@ -55,7 +55,7 @@ def test_epochs_with_persistent_workers(records, method):
 def test_an_interrupted_epoch_resumes(records, form):
     """Workers run ahead of the loop, so the loop counts the batches that it has consumed."""
     whole = permute.order(N, 3)
-    for consumed in (0, 1, 5, 15, 16):
+    for consumed in (0, 5, 16):
         batches = samplers.BatchSampler(samplers.ShuffleSampler(records, seed=3), BATCH)
         iterator = iter(loader_of(records, batches, form, "fork"))
         samples = flat(itertools.islice(iterator, consumed))
@@ -89,13 +89,13 @@ def test_weights_and_lengths_and_groups_with_workers():
 
 def packed_mix(rank, world_size):
     packed = [
-        samplers.PackSampler([1 + i * step % 50 for i in range(n)], 64, seed=n) for n, step in ((90, 7), (300, 11))
+        samplers.PackSampler([1 + i * step % 50 for i in range(n)], 64, seed=n) for n, step in ((40, 7), (120, 11))
     ]
     return samplers.MixSampler([(packed[0], 2), (packed[1], 1)], "tokens", seed=1, rank=rank, world_size=world_size)
 
 
 def record_mix(rank, world_size):
-    sizes = [(40, 3), (200, 2), (21, 1)]
+    sizes = [(20, 3), (70, 2), (11, 1)]
     return samplers.MixSampler([(range(n), w) for n, w in sizes], seed=1, rank=rank, world_size=world_size)
 
 
