@@ -89,20 +89,3 @@ with RecordList([{{"a": 1}}]) as x, RecordDict({{"a": 1}}) as d, shared({name!r}
 """
     done = waiting.python("-c", code, cwd="/")
     assert (done.stdout, done.stderr) == ("{'a': 1} 1 7 True\n", "")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_after_becoming_another_user(python, name):
-    """Root's stores belong to another user, and the packages below root's home are inaccessible."""
-    code = """
-import os, sys
-from recstore import RecordList, shared
-os.chdir("/")
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-with RecordList([{"a": 1}]) as x, shared(sys.argv[1], lambda: [7]) as y:
-    print(x[0], y[0])
-"""
-    with recstore.RecordList([1], name=f"{name} other"):
-        assert python(code, name) == "{'a': 1} 7\n"

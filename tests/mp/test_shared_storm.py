@@ -25,21 +25,6 @@ def left(names, dir=None):
     return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stems))
 
 
-def test_64_processes_at_once(tmp_path):
-    """Each round has one build and equal data, and leaves nothing."""
-    name, log, rounds = f"storm {os.getpid()}", str(tmp_path / "log"), 200 if FULL else 4
-    barrier, results = FORK.Barrier(64), FORK.Queue()
-    processes = [FORK.Process(target=sharers.rounds, args=(name, log, rounds, barrier, results)) for _ in range(64)]
-    for process in processes:
-        process.start()
-    wrong = [results.get(timeout=1200) for _ in processes]
-    for process in processes:
-        process.join()
-    assert wrong == [0] * 64
-    assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(rounds))
-    assert left([name]) == []
-
-
 @pytest.mark.parametrize("backing", ["named", "temporary"])
 def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     """No process sees a partial store or hangs, and collections remove all that killed processes left."""

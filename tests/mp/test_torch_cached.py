@@ -51,13 +51,6 @@ def test_workers(alone, tmp_path, method):
     assert left(os.environ["RECSTORE_DIR"]) == []
 
 
-def test_an_exit_ends_the_use_of_a_cache(alone, python):
-    """An object that is alive when the interpreter exits may never be deleted."""
-    code = "import ctypes, recstore; c = recstore.cache('exit', slots=3, limit='1MB'); ctypes.pythonapi.Py_IncRef(ctypes.py_object(c))"
-    python(code)
-    assert left(os.environ["RECSTORE_DIR"]) == []
-
-
 class Rank:
     """A process of a job."""
 

@@ -1,6 +1,5 @@
 """Stores sent to other processes by every means of multiprocessing, and by a plain pickle."""
 
-import concurrent.futures
 import gc
 import os
 import pickle
@@ -58,15 +57,6 @@ def test_pool(context):
         pool.join()
     # The builder has ended, and the mapping is still valid.
     assert built.to_list() == [record(i) for i in range(N)]
-
-
-def test_process_pool_executor(context):
-    x = build(N)
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        assert pool.submit(summary, x[1:3]).result() == (2, record(1), record(2))
-        assert pool.submit(summary, build(N)).result() == WHOLE
-        built = pool.submit(build, N).result()
-    assert summary(built) == WHOLE
 
 
 def test_a_queue_with_temporaries_of_the_producer(context):

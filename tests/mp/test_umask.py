@@ -41,7 +41,9 @@ with shared(sys.argv[1], lambda: [7], fingerprint="1") as x, shared(sys.argv[1])
 
 @pytest.mark.parametrize("umask", ["777", "277"])
 def test_stores_under_any_umask(python, name, umask):
-    with tempfile.TemporaryDirectory() as place:  # the other user cannot enter pytest's folders
+    """Root's other store belongs to another user, and the packages below root's home are inaccessible."""
+    other = recstore.RecordList([1], name=f"{name} other")
+    with other, tempfile.TemporaryDirectory() as place:  # the other user cannot enter pytest's folders
         os.chmod(place, 0o777)
         output = python(AS_ANOTHER_USER + "\n".join(WORK), name, umask, os.path.join(place, "stores"))
         assert output == "7 7\n" * len(WORK)
