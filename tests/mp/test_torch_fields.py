@@ -88,7 +88,10 @@ def test_a_transform_in_a_worker(context):
 
 def test_an_error_in_a_worker_names_the_record(f):
     loader = DataLoader(f, sampler=[[1, 2], [1, N]], batch_size=None, num_workers=1)
-    pytest.raises(IndexError, lambda: list(loader)).match(f"{N} records")
+    batches = iter(loader)
+    next(batches)
+    pytest.raises(IndexError, lambda: next(batches)).match(f"{N} records")
+    batches._shutdown_workers()  # the end of the object would wait for five seconds
 
 
 def test_the_fields_of_a_missing_store(monkeypatch):
