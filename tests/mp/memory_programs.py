@@ -235,19 +235,6 @@ def loader_is_slow():
         pass
 
 
-# ---- pinned memory ----
-
-
-def shared_anonymous_memory():
-    """Memory that looks like page-locked memory in /proc, but without the devices of a GPU."""
-    import mmap
-
-    shared = mmap.mmap(-1, 150_000_000)
-    for page in range(0, len(shared), mmap.PAGESIZE):
-        shared[page] = 1
-    time.sleep(SECONDS / 2)
-
-
 # ---- copies per rank ----
 
 
@@ -314,16 +301,6 @@ def store_in_spawned_workers():
 
 def keep(samples, barrier):
     barrier.wait()
-    time.sleep(SECONDS)
-    return samples
-
-
-def one_rank_has_more():
-    ranks("first_rank_has_more")
-
-
-def first_rank_has_more():
-    samples = records(560_000 if os.environ["RANK"] == "0" else 1000)
     time.sleep(SECONDS)
     return samples
 

@@ -259,18 +259,15 @@ def test_a_warning_is_printed_and_logged(tmp_path, capfd):
     assert "of 1 MB are in use" in capfd.readouterr().err
 
 
-def test_the_settings_of_a_loader_are_noted():
-    torch = pytest.importorskip("torch.utils.data")
-    loader = torch.DataLoader(list(range(8)), batch_size=2, num_workers=0)
-    with recstore.MemoryMonitor(loader) as monitor:
-        pass
-    assert "DataLoader with num_workers=0, batch_size=2, pin_memory=False" in monitor.run().events[-1]["text"]
-
-
-def test_the_workers_of_a_loader_have_numbers(tmp_path):
+def test_the_settings_and_the_workers_of_a_loader(tmp_path):
     torch = pytest.importorskip("torch.utils.data")
     loader = torch.DataLoader(recstore.RecordList(range(400)), batch_size=4, num_workers=2)
     with recstore.MemoryMonitor(loader, interval=0.05, log=tmp_path / "l") as monitor:
+        assert (
+            monitor.run()
+            .events[-1]["text"]
+            .startswith("DataLoader with num_workers=2, prefetch_factor=2, batch_size=4")
+        )
         for epoch in range(2):
             monitor.epoch(epoch)
             for _ in loader:

@@ -11,14 +11,12 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, end, files_of, notes, records, start
+from mp.sharers import Build, end, files_of, notes, records, start
 from waiting import together, until
 
 import recstore
 from recstore import sharing
 from recstore.shm import named_segments
-
-FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 # ---- One build, many readers ----------------------------------------------------------------------------------------
 
@@ -38,18 +36,6 @@ def test_one_process(name):
         x.close()
         assert y[3] == records(1)[3] and os.path.exists(path)
     assert not os.path.exists(path)
-
-
-def test_many_processes_build_once(name, log):
-    n, times = (64, 200) if FULL else (16, 5)
-    barrier, results = FORK.Barrier(n), FORK.Queue()
-    processes = [FORK.Process(target=sharers.rounds, args=(name, log, times, barrier, results)) for _ in range(n)]
-    for process in processes:
-        process.start()
-    assert [results.get(timeout=1200) for _ in processes] == [0] * n
-    for process in processes:
-        process.join()
-    assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(times))
 
 
 def test_threads_build_once(name, log):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
 
-RANKS = 2
+RANKS = 4
 PAGE = launching.TESTS.parent / "docs" / "how-to" / "ddp.md"
 DEADLINE = 150
 

@@ -169,23 +169,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "stores"
 
 
-def test_an_index_array_is_a_file_in_the_folder_of_stores(folder):
-    x = build(N)
-    view = x[[3, 1, 2]]
-    assert len(os.listdir(folder)) == 1
-    arrived = pickle.loads(pickle.dumps(view))
-    assert len(os.listdir(folder)) == 2 and arrived == view
-    (blob,) = view.selection.blobs()
-    assert blob.backing == "directory" and os.stat(blob.path).st_mode & 0o777 == 0o400
-    del view, blob
-    pins.clear()
-    gc.collect()
-    assert len(os.listdir(folder)) == 2
-    del arrived
-    gc.collect()
-    assert len(os.listdir(folder)) == 1
-
-
 def test_index_files_are_removed_at_exit_and_collected_after_a_kill(folder, python):
     code = "import os, pickle; from mp.workers import build; x = build(9); y = x[[1]]; pickle.dumps(y); z = x[[2]]\n"
     python(code + "pickle.dumps(z)")
