@@ -188,22 +188,10 @@ def files(session: nox.Session) -> None:
     stores = work() / "stores"
     env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
     several = (
-        "builds_beside",
-        "handles",
-        "handles_transports",
-        "lifetime",
-        "saved_indexes",
-        "share_dataset",
-        "travel",
-        "views_travel",
+        "builds_beside handles handles_transports lifetime saved_indexes share_dataset travel views_travel".split()
     )
-    chosen = (
-        "-k",
-        "not test_repr",
-        *(f"tests/mp/test_{name}.py" for name in several),
-        "tests/py/shm/test_handle_bytes.py",
-        "tests/py/containers/test_records.py",
-    )
+    others = "tests/py/shm/test_handle_bytes.py", "tests/py/containers/test_records.py"
+    chosen = ("-k", "not test_repr", *(f"tests/mp/test_{name}.py" for name in several), *others)
     in_clone(session, "pytest", *PYTEST, *chosen, env=env)
     leftovers = os.listdir(stores)
     if leftovers:
