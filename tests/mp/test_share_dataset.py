@@ -43,11 +43,11 @@ def test_by_queue(spawning):
 def test_slices_and_other_arrays_travel(spawning):
     dataset = shared()
     array = dataset.array
-    parts = array[5:9], array[::-1], array[:40_000].reshape(200, 200).T, array.view("i8")
     changed = shared().array
     changed.flags.writeable = True
     changed[3] = 1000
-    others = changed, changed[100:200], np.arange(5000)
+    parts = array[5:9], array[::-1], array[:40_000].reshape(200, 200).T, array.view("i8"), changed[100:200]
+    others = changed, changed[:100], np.arange(5000)
     expected = [(float(part.sum()), True) for part in parts] + [(float(other.sum()), False) for other in others]
     assert run_worker(spawning, workers.send_sums, *parts, *others) == expected
 
