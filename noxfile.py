@@ -182,10 +182,16 @@ def slow(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def files(session: nox.Session) -> None:
-    """Run the tests of several processes with stores in files instead of anonymous memory."""
+    """Run the tests whose code depends on where the bytes of a store are, with files instead of anonymous memory: how
+    stores, views and arrays travel, who keeps and removes them, and the interface of a list. The other tests of several
+    processes choose the place themselves, or read and write the same way wherever the bytes are."""
     stores = work() / "stores"
     env = {"RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(stores)}
-    chosen = ("-k", "not test_repr", "tests/mp", "tests/py/containers/test_records.py")
+    several = (
+        "builds_beside handles handles_transports lifetime saved_indexes share_dataset travel views_travel".split()
+    )
+    others = "tests/py/shm/test_handle_bytes.py", "tests/py/containers/test_records.py"
+    chosen = ("-k", "not test_repr", *(f"tests/mp/test_{name}.py" for name in several), *others)
     in_clone(session, "pytest", *PYTEST, *chosen, env=env)
     leftovers = os.listdir(stores)
     if leftovers:

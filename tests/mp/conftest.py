@@ -23,22 +23,23 @@ if not os.path.isdir("/proc/self/fd"):
     collect_ignore_glob.append("test_*.py")  # these tests need /proc
 
 METHODS = ["fork", "spawn", "forkserver"]
+LOADS_TORCH = "test_torch", "test_speech", "test_tensor", "test_share_dataset", "test_mapped_memory"
 BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
-if BY_DIRECTORY:  # nox -s files
-    # These tests choose the backing of their stores themselves, or do not depend on it.
-    collect_ignore_glob += ["test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*", "test_torch_*", "test_examples*",
-                           "test_share_dataset_by_name*", "test_monitor*", "test_memory_monitor*", "test_growing*"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
-    """Marks tests with forkserver as slow, because it pickles as spawn does, and tests with spawn if their workers have
-    to import PyTorch."""
+    """Marks tests with forkserver as slow, because it pickles as spawn does. If the workers have to import PyTorch, marks
+    tests with spawn as slow, and leaves out forkserver."""
+    kept = []
     for item in items:
-        loads_torch = item.path.name.startswith(("test_torch", "test_speech", "test_share_dataset"))
-        slow = METHODS[1:] if loads_torch else METHODS[2:]
+        loads_torch = item.path.name.startswith(LOADS_TORCH)
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        if any(type(value) is str and value in slow for value in params.values()):
+        methods = {value for value in params.values() if type(value) is str and value in METHODS[1:]}
+        if methods and (loads_torch or "forkserver" in methods):
             item.add_marker(pytest.mark.slow)
+        if not (loads_torch and "forkserver" in methods):
+            kept.append(item)
+    items[:] = kept
 
 
 @pytest.fixture
@@ -140,6 +141,19 @@ def python(tmp_path_factory):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.fixture
+def holder(python):
+    """A function that starts a process which holds the value of an expression until it gets a line. Returns the process
+    and the pickled value."""
+
+    def start(expression, **environment):
+        code = f"import pickle; from mp.workers import build; x = {expression}\nprint(pickle.dumps(x).hex(), flush=True); input()"
+        process = python(code, wait=False, RECSTORE_PICKLE="allow", **environment)
+        return process, bytes.fromhex(process.stdout.readline())
+
+    return start
 
 
 _numbers = itertools.count()

@@ -43,23 +43,19 @@ def describe(dataset):
 
 
 def send_description(connection, dataset):
-    connection.send(describe(dataset))
-
-
-def send_assignment_errors(connection, dataset):
-    """Sends the messages of the errors of item assignment."""
+    """Sends a description, and the advice in the errors of item assignment."""
     messages = []
     for value, key in ((dataset.samples, 0), (dataset.by_name, "record 0")):
         try:
             value[key] = None
         except TypeError as error:
-            messages.append(str(error))
-    connection.send(messages)
+            messages.append(str(error).partition(": ")[2])
+    connection.send((describe(dataset), messages))
 
 
-def send_sum(connection, *arrays):
-    """Sends the sums of arrays or tensors, and whether the first is mapped."""
-    connection.send(([float(array.sum()) for array in arrays], is_mapped(np.asarray(arrays[0]))))
+def send_sums(connection, *arrays):
+    """Sends the sum of each array or tensor, and whether it is mapped."""
+    connection.send([(float(array.sum()), is_mapped(np.asarray(array))) for array in arrays])
 
 
 def send_after_write(connection, tensor):

@@ -1,6 +1,6 @@
-"""Interrupts the start or stop of a MemoryMonitor at every line that the main thread runs, or the start and the time after
-it by signals: `python interrupted_monitor.py start|stop|signal FOLDER [LOG]`. Checks after each interrupt that nothing is
-left, and prints the number of interrupts. FOLDER is for temporary files."""
+"""Interrupts the start and the stop of a MemoryMonitor at every line that the main thread runs, or the start and the time
+after it by signals: `python interrupted_monitor.py lines|signals FOLDER LOG`. Checks after each interrupt that nothing is
+left, and prints the numbers of interrupts. FOLDER is for temporary files, and LOG is the path of a named log."""
 
 import gc
 import os
@@ -49,13 +49,8 @@ def interrupted(done, act):
         sys.settrace(None)
 
 
-def main(what, folder, log=None):
-    tempfile.tempdir = folder
-    with recstore.MemoryMonitor(log=log, interval=3600):  # performs late imports
-        pass
-    if log is not None:
-        os.unlink(log)
-    gc.collect()
+def interrupt_lines(what, folder, log=None):
+    """Interrupts the "start" or "stop" of new monitors at one line after the other. Returns the number of lines."""
     before = left(folder)
     done = set()
     while True:
@@ -70,16 +65,19 @@ def main(what, folder, log=None):
         monitor.stop()  # completes an interrupted stop
         del monitor
         gc.collect()
-        if log is not None and what == "stop":
-            os.unlink(log)
         assert left(folder) == before, (done, left(folder), before)
     monitor.stop()
-    print(len(done))
+    return len(done)
 
 
-def by_signal(folder, log=None):
-    """Interrupts the start, or the time after it, by real signals."""
-    tempfile.tempdir = folder
+def lines(folder, log):
+    with recstore.MemoryMonitor(interval=3600):  # performs late imports
+        pass
+    gc.collect()
+    print(interrupt_lines("start", folder), interrupt_lines("stop", folder), interrupt_lines("start", folder, log))
+
+
+def signals(folder, log):
     gc.collect()
     before = left(folder)
 
@@ -87,16 +85,16 @@ def by_signal(folder, log=None):
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    for number in range(12):
-        monitor = recstore.MemoryMonitor(log=log, interval=3600)
+    for number in range(16):
+        monitor = recstore.MemoryMonitor(log=log if number % 2 else None, interval=3600)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.03 * number)
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.02 * number)
             monitor.start()
             while True:
                 time.sleep(1)
         except KeyboardInterrupt:
             monitor.stop()
-        if log is not None and os.path.exists(log):
+        if os.path.exists(log):
             os.unlink(log)
         del monitor
         gc.collect()
@@ -105,4 +103,5 @@ def by_signal(folder, log=None):
 
 
 if __name__ == "__main__":
-    (by_signal if sys.argv[1] == "signal" else main)(*sys.argv[2 if sys.argv[1] == "signal" else 1 :])
+    tempfile.tempdir = sys.argv[2]
+    {"lines": lines, "signals": signals}[sys.argv[1]](*sys.argv[2:])

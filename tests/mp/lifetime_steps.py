@@ -8,7 +8,7 @@ import sys
 
 import recstore
 
-KEEP = {"named": False, "kept": True, "kept for 2h": "2h"}
+KEEP = {"named": False, "kept": True}
 RECORDS = [{"i": i, "text": "x" * i} for i in range(100)]
 
 

@@ -122,17 +122,21 @@ def release(keep):
         keep.unlink()
 
 
-def send_after_write(connection, dataset):
-    """Sends values of the arrays as they were before this process writes to them."""
-    before = float(dataset.a[1]), float(dataset.inside["a"][2]), float(dataset.rows[-1][3])
-    dataset.a[5], dataset.inside["a"][6], dataset.rows[-1][3] = 5, 6, 7
+def send_after_write(connection, dataset, *kinds):
+    """Sends values of the arrays of each kind as they were before this process writes to them."""
+    before = []
+    for one in (getattr(dataset, kind) for kind in kinds):
+        before.append((float(one.a[1]), float(one.inside["a"][2]), float(one.rows[-1][3])))
+        one.a[5], one.inside["a"][6], one.rows[-1][3] = 5, 6, 7
     connection.send(before)
 
 
-def send_after_write_late(connection, dataset):
-    array = dataset.samples[3777]["array"]
-    before = float(array[1])
-    array[5] = 5
+def send_after_late_write(connection, dataset, *kinds):
+    before = []
+    for one in (getattr(dataset, kind) for kind in kinds):
+        listed, keyed = one.samples[3777]["array"], one.by_key[3777]["array"]
+        before.append((float(listed[1]), float(keyed[1])))
+        listed[5], keyed[6] = 5, 6
     connection.send(before)
 
 

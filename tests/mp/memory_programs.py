@@ -57,15 +57,16 @@ def store_in_workers():
 
 def short_workers():
     """Four epochs with new workers, which live for less than a second and read at least three quarters of the list."""
-    samples = records()
-    for epoch in range(4):
-        join(workers(read_part, samples, epoch))
+    read_in_short_workers(records())
 
 
 def short_workers_with_store():
     from recstore import RecordList
 
-    samples = RecordList(records())
+    read_in_short_workers(RecordList(records()))
+
+
+def read_in_short_workers(samples):
     for epoch in range(4):
         join(workers(read_part, samples, epoch))
 
@@ -234,19 +235,6 @@ def loader_is_slow():
         pass
 
 
-# ---- pinned memory ----
-
-
-def shared_anonymous_memory():
-    """Memory that looks like page-locked memory in /proc, but without the devices of a GPU."""
-    import mmap
-
-    shared = mmap.mmap(-1, 150_000_000)
-    for page in range(0, len(shared), mmap.PAGESIZE):
-        shared[page] = 1
-    time.sleep(SECONDS / 2)
-
-
 # ---- copies per rank ----
 
 
@@ -293,7 +281,8 @@ def list_in_spawned_workers():
     """Each worker gets the list by pickle."""
     context = multiprocessing.get_context("spawn")
     samples = records(560_000)
-    crew = [context.Process(target=keep, args=(samples,)) for _ in range(2)]
+    barrier = context.Barrier(2)
+    crew = [context.Process(target=keep, args=(samples, barrier)) for _ in range(2)]
     for process in crew:
         process.start()
     join(crew)
@@ -310,17 +299,8 @@ def store_in_spawned_workers():
     join(crew)
 
 
-def keep(samples):
-    time.sleep(SECONDS)
-    return samples
-
-
-def one_rank_has_more():
-    ranks("first_rank_has_more")
-
-
-def first_rank_has_more():
-    samples = records(560_000 if os.environ["RANK"] == "0" else 1000)
+def keep(samples, barrier):
+    barrier.wait()
     time.sleep(SECONDS)
     return samples
 

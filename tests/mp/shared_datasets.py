@@ -126,9 +126,7 @@ def send_description(connection, dataset):
 class Large:
     def __init__(self, log):
         note(log, "made")
-        self.samples = [
-            {"path": f"/data/{i:09}.jpg", "label": i % 1000, "box": [i, i + 1, 3.5]} for i in range(200_000)
-        ]
+        self.samples = [{"path": f"/data/{i:09}.jpg", "label": i % 1000, "box": [i, i + 1, 3.5]} for i in range(60_000)]
 
 
 def hold_large(connection, name, log):

@@ -1,6 +1,5 @@
 """Importable functions for processes that share stores and caches, without pytest."""
 
-import functools
 import multiprocessing
 import os
 import random
@@ -174,20 +173,6 @@ def lock_is_free():
 def surroundings():
     """The state that a build may depend on besides its arguments."""
     return [os.getcwd(), os.environ["OF_THIS_TEST"], sys.argv, sys.path]
-
-
-class Isolated:
-    """A dataset whose workers get their store from an isolated build."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, i):
-        with recstore.shared(self.name, functools.partial(range, 4), fingerprint="1", isolate=True) as x:
-            return x[i]
 
 
 def call_failing(connection, name, log, gate, waits):

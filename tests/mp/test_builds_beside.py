@@ -6,27 +6,10 @@ import signal
 import threading
 
 from mp import shard_kinds as kinds
-from waiting import LIMIT_S, together
+from waiting import LIMIT_S
 
-import recstore
 from recstore import RecordList
 from recstore.building import build_workers, parallel_build
-
-
-def test_concurrent_builds_of_two_threads(forking):
-    """The workers of one build do not keep the pipes of the other open."""
-    out = []
-
-    def build(k):
-        for _ in range(5):
-            try:
-                with RecordList([[k], kinds.Failing(0, 500, "kill" if k else ValueError("v")), [k]], workers=2):
-                    out.append("built")
-            except (recstore.errors.BuildError, ValueError) as e:
-                out.append(type(e).__name__)
-
-    together([threading.Thread(target=build, args=(k,)) for k in range(2)])
-    assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
 
 
 class NotifyingLock:

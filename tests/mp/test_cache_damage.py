@@ -185,13 +185,6 @@ def test_changed_bytes_never_end_a_process(name, tmp_path):
     os.unlink(path)
 
 
-def test_a_damaged_file_is_collected(name):
-    with opened(name, keep="1h") as cache:
-        path = cache._file.path
-    os.truncate(path, 100)
-    assert sharers.files_after_collecting(name) == []
-
-
 def test_a_file_of_a_later_version_stays(name):
     with opened(name, keep="1h") as cache:
         path = cache._file.path

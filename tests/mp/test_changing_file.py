@@ -10,7 +10,7 @@ from waiting import LIMIT_S
 import recstore
 from recstore import RecordList
 
-READS = 30_000
+READS = 10_000
 
 
 def units(text, width):
@@ -44,7 +44,7 @@ def test_str_of_a_file_that_changes(text, width, changed_byte, values, tmp_path)
     path.chmod(0o600)
     stored = units(text, width)
     position = path.read_bytes().index(stored) + len(stored) - width + changed_byte
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     ready, stop = context.Event(), context.Event()
     process = context.Process(target=changing_file.flip, args=(str(path), position, values, ready, stop))
     process.start()

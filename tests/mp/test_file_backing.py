@@ -1,6 +1,5 @@
 """The directory backing: the life of its files. `nox -s files` runs all tests of several processes with it."""
 
-import gc
 import os
 import pickle
 import stat
@@ -27,7 +26,7 @@ def names(folder):
     return sorted(os.listdir(folder))
 
 
-def test_the_file_is_private_and_read_only_and_removed_at_close(folder):
+def test_the_file_is_private_and_read_only_and_removed(folder):
     x = build(10)
     assert x.segment.backing == "directory"
     (name,) = names(folder)
@@ -35,16 +34,13 @@ def test_the_file_is_private_and_read_only_and_removed_at_close(folder):
     assert stat.S_IMODE(status.st_mode) == 0o400 and stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     x.close()
     assert names(folder) == []
-
-
-def test_a_failed_build_leaves_no_file(folder):
     pytest.raises(recstore.errors.EncodeError, lambda: recstore.RecordList([1, object()]))
     assert names(folder) == []
 
 
-@pytest.mark.parametrize("first", ["", "import multiprocessing.util;"])
-def test_the_file_is_removed_at_exit(folder, python, first):
-    out = python(f"{first}from mp.workers import build; x = build(10); print(x.segment.path)")
+def test_the_file_is_removed_after_the_children_at_exit(folder, python):
+    """multiprocessing joins children when the interpreter exits, if it was imported first."""
+    out = python("import multiprocessing.util; from mp.workers import build; x = build(10); print(x.segment.path)")
     assert out.strip().startswith(str(folder))
     assert names(folder) == []
 
@@ -68,36 +64,22 @@ p.start()
         assert "10 records" in python(code, method) and names(folder) == []
 
 
-def test_a_reader_survives_a_killed_owner_and_keeps_the_file(folder, python):
-    owner = python(
-        "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
-        wait=False,
-    )
-    x = pickle.loads(bytes.fromhex(owner.stdout.readline()))
-    (orphan,) = names(folder)
-    owner.kill()
-    owner.wait()
-    build(3).close()
-    assert names(folder) == [orphan]  # leased
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_reader_survives_its_owner(folder, holder, killed):
+    owner, handle = holder("build(10)")
+    x = pickle.loads(handle)
+    there = names(folder)
+    if killed:
+        owner.kill()
+    owner.communicate("\n")
+    build(3).close()  # collects
+    assert names(folder) == (there if killed else []), "leased"
     assert summary(x) == (10, record(0), record(9))
     x.close()
     if FREE_THREADED:
         del x
-    assert file_backing.collect(folder) == 1
+    assert file_backing.collect(folder) == killed
     assert names(folder) == []
-
-
-def test_a_reader_survives_an_owner_that_exits(folder, python):
-    owner = python(
-        "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
-        wait=False,
-    )
-    x = pickle.loads(bytes.fromhex(owner.stdout.readline()))
-    owner.stdin.write("\n")
-    owner.stdin.flush()
-    assert owner.wait() == 0
-    assert names(folder) == []
-    assert summary(x) == (10, record(0), record(9))
 
 
 def test_a_lease_protects_even_if_the_owner_looks_dead(folder, monkeypatch):
@@ -160,14 +142,3 @@ def test_the_handle_of_a_replaced_file_is_detached(folder):
     z = pickle.loads(text)
     assert "another store" in repr(z)
     os.unlink(path)
-
-
-def test_the_file_is_removed_with_a_cycle_of_iterator_and_view(folder):
-    class Holder:
-        pass
-
-    x, holder = build(10), Holder()
-    holder.me, holder.it, holder.view = holder, iter(x), x[1:]
-    del x, holder
-    gc.collect()
-    assert names(folder) == []

@@ -133,10 +133,3 @@ def test_files_are_not_transports(x, tmp_path):
 def test_a_module_without_a_name(x):
     scope = {"__name__": ["no", "str"], "pickle": pickle, "x": x}
     pytest.raises(recstore.Error, lambda: exec("pickle.dumps(x)", scope)).match("writes a handle")
-
-
-def test_a_plain_pickle_in_a_worker(x):
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply(is_refused, (x[:3],))
-        pool.close()
-        pool.join()

@@ -2,16 +2,13 @@
 
 import os
 import pickle
-import signal
 import threading
 
 import numpy as np
-import pytest
 from interpreters import unmaps_at_close
 from mp import workers
 from mp.workers import build, record, run_worker
 
-import recstore
 from recstore import RecordList
 from recstore.shm import handles
 
@@ -28,82 +25,30 @@ def test_memory_opened_through_proc_is_read_only(anonymous_only, spawning, monke
     assert run_worker(spawning, workers.send_write_attempts, build(100)) == []
 
 
-def test_memory_is_freed_with_the_last_killed_process(anonymous_only, python):
-    holder = python(
-        "import pickle; from mp.workers import build; x = build(1000)\n"
-        "print(pickle.dumps(x).hex(), flush=True); input()",
-        wait=False,
-        RECSTORE_PICKLE="allow",
-    )
-    text = holder.stdout.readline().strip()
+def test_memory_is_freed_with_the_last_killed_process(anonymous_only, holder, python, monkeypatch):
+    """The memory of the records, and of the index array of a view."""
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    first, handle = holder("build(1000)[[3, 1, 999]]")
     reader = python(
-        "import pickle, sys; x = pickle.loads(bytes.fromhex(sys.argv[1])); print(*x.segment.identity, flush=True)\n"
-        "input(); print(x[-1]['id'], flush=True); input()",
-        text,
+        "import pickle, sys; x = pickle.loads(bytes.fromhex(sys.argv[1])); (blob,) = x.selection.blobs()\n"
+        "print(*x.segment.identity, *blob.identity, flush=True); input(); print(x[-1]['id'], flush=True); input()",
+        handle.hex(),
         wait=False,
     )
-    identity = tuple(map(int, reader.stdout.readline().split()))
-    assert sorted(workers.holders(identity)) == sorted([holder.pid, reader.pid])
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
+    numbers = list(map(int, reader.stdout.readline().split()))
+    identities = tuple(numbers[:2]), tuple(numbers[2:])
+    for identity in identities:
+        assert sorted(workers.holders(identity)) == sorted([first.pid, reader.pid])
+    first.kill()
+    first.wait()
     reader.stdin.write("\n")
     reader.stdin.flush()
     assert reader.stdout.readline().strip() == "999"  # the reader keeps it
-    reader.send_signal(signal.SIGKILL)
+    reader.kill()
     reader.wait()
-    assert workers.holders(identity) == []
-    assert "detached" in repr(pickle.loads(bytes.fromhex(text)))
-
-
-def test_descriptors_are_closed(python):
-    code = """
-import gc, os, pickle
-from mp.workers import build
-from recstore.shm import handles, pins
-build(3).close()
-def count():
-    gc.collect()
-    return len(os.listdir("/proc/self/fd"))
-before = count()
-for i in range(50):
-    x = build(10)
-    y = pickle.loads(pickle.dumps(x[2:]))
-    if i % 2:
-        x.close()
-    del x, y
-    try:
-        build_failed = __import__("recstore").RecordList([1, object()])
-    except TypeError:
-        pass
-pins.clear()
-print(before, count())
-"""
-    before, after = python(code, RECSTORE_PICKLE="allow").split()
-    assert before == after
-
-
-def test_an_iterable_that_raises_leaves_nothing():
-    def broken():
-        yield from range(10000)
-        raise KeyError("mine")
-
-    before = workers.segment_fds()
-    pytest.raises(KeyError, lambda: recstore.RecordList(broken())).match("mine")
-    assert workers.segment_fds() == before
-
-
-def test_children_are_reaped(context):
-    x = build(10)
-    for _ in range(3):
-        run_worker(context, workers.send_summary, x)
-    me = str(os.getpid())
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as f:
-                fields = f.read().rpartition(b") ")[2].split()
-        except OSError:
-            continue
-        assert not (fields[1].decode() == me and fields[0] == b"Z")
+    assert [workers.holders(identity) for identity in identities] == [[], []]
+    view = pickle.loads(handle)
+    assert "detached" in repr(view) and len(view) == 3 and "has ended" in repr(view)
 
 
 @unmaps_at_close

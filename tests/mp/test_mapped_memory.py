@@ -1,5 +1,6 @@
 """share_dataset with shared and file-mapped memory, in forked and spawned workers and in ranks."""
 
+import importlib.util
 import logging
 import multiprocessing
 import os
@@ -17,13 +18,9 @@ from recstore import share_dataset
 FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 
 
-def make_dataset(kind, folder):
-    """A dataset with a zeroed array of a kind in three attributes, and an object to keep alive, or None."""
-    if "torch" in kind or "tensor" in kind:
-        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
-    array, keep = arrays.SHARED[kind](str(folder))
-    rows = [array[i * 10 : i * 10 + 10] for i in range(100)]
-    return arrays.Holder(a=array, inside={"a": array, "text": "x"}, rows=rows), keep
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="needs PyTorch (pip install recstore[torch])")
+KINDS = [kind for kind in arrays.SHARED if HAS_TORCH or not ("torch" in kind or "tensor" in kind)]
 
 
 @pytest.fixture
@@ -32,41 +29,60 @@ def log_messages(caplog):
         yield lambda: [record.getMessage() for record in caplog.records if record.name == "recstore"]
 
 
-@pytest.mark.parametrize("kind", arrays.SHARED)
-def test_shared_memory_stays_shared(kind, context, tmp_path, log_messages):
-    dataset, keep = make_dataset(kind, tmp_path)
-    array, rows = dataset.a, dataset.rows
-    array[1], array[2] = 1, 2
-    where = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
+@pytest.fixture
+def made(tmp_path):
+    """`{kind: zeroed array}` with memory of every kind."""
+    made = {kind: arrays.SHARED[kind](str(tmp_path)) for kind in KINDS}
+    yield {kind: array for kind, (array, _) in made.items()}
+    for _, keep in made.values():
+        arrays.release(keep)
+
+
+def address(array):
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
+
+
+def test_shared_memory_stays_shared(made, context, log_messages):
+    dataset = arrays.Holder()
+    for kind, array in made.items():
+        rows = [array[i * 10 : i * 10 + 10] for i in range(100)]
+        setattr(dataset, kind, arrays.Holder(a=array, inside={"a": array, "text": "x"}, rows=rows))
+        array[1], array[2] = 1, 2
+    before = {kind: (dict(vars(one)), address(one.a)) for kind, one in vars(dataset).items()}
     report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
-    assert dataset.a is array and dataset.inside["a"] is array and dataset.rows is rows and report.replaced == []
-    assert run_worker(context, arrays.send_after_write, dataset) == (1, 2, 0)
-    assert float(array[5]) == 5 and float(array[6]) == 6 and float(rows[-1][3]) == 7
-    assert (array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()) == where and log_messages() == []
-    arrays.release(keep)
+    assert report.replaced == []
+    assert run_worker(context, arrays.send_after_write, dataset, *KINDS) == [(1, 2, 0)] * len(KINDS)
+    for kind, (attributes, where) in before.items():
+        one, array = getattr(dataset, kind), made[kind]
+        assert all(getattr(one, name) is value for name, value in attributes.items()), kind
+        assert one.inside["a"] is array and address(array) == where, kind
+        assert (float(array[5]), float(array[6]), float(one.rows[-1][3])) == (5, 6, 7), kind
+    assert log_messages() == []
 
 
-LATE = ["named_memory", "file_map", "locked_array", "tensor_over_array", "tensor_from_file"]
+LATE = [
+    kind
+    for kind in ("named_memory", "file_map", "locked_array", "tensor_over_array", "tensor_from_file")
+    if kind in KINDS
+]
 
 
-def late(array):
-    """A dataset of records with an array in one of them, which sampling does not find."""
-    return arrays.Holder(samples=[{"i": i, "array": array if i == 3777 else None} for i in range(5000)])
-
-
-@pytest.mark.parametrize("kind", LATE)
-@pytest.mark.parametrize("hold", [late, lambda array: arrays.Holder(samples=dict(enumerate(late(array).samples)))])
-def test_shared_memory_found_while_a_list_is_packed(kind, hold, spawning, tmp_path, log_messages):
-    if "tensor" in kind:
-        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
-    array, keep = arrays.SHARED[kind](str(tmp_path))
-    dataset = hold(array)
-    array[1] = 1
+def test_shared_memory_found_while_a_list_is_packed(made, spawning, log_messages):
+    """Sampling does not find an array in one record of many."""
+    dataset = arrays.Holder()
+    for kind in LATE:
+        array = made[kind]
+        array[1] = 1
+        records = [{"i": i, "array": array if i == 3777 else None} for i in range(5000)]
+        setattr(dataset, kind, arrays.Holder(samples=records, by_key={i: dict(records[i]) for i in range(5000)}))
     report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
-    assert report.replaced == [] and dataset.samples[3777]["array"] is array
-    assert run_worker(spawning, arrays.send_after_write_late, dataset) == 1
-    assert float(array[5]) == 5 and log_messages() == []
-    arrays.release(keep)
+    assert report.replaced == []
+    assert run_worker(spawning, arrays.send_after_late_write, dataset, *LATE) == [(1, 1)] * len(LATE)
+    for kind in LATE:
+        one, array = getattr(dataset, kind), made[kind]
+        assert one.samples[3777]["array"] is array and one.by_key[3777]["array"] is array, kind
+        assert (float(array[5]), float(array[6])) == (5, 6), kind
+    assert log_messages() == []
 
 
 def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, log_messages):
@@ -77,7 +93,7 @@ def test_anonymous_shared_memory_is_copied_with_a_warning(spawning, log_messages
     dataset = arrays.Holder(a=array, inside={"a": array}, rows=[array[:10]])
     report = share_dataset(dataset, arrays.THRESHOLD)
     assert "SharedMemory" in report.skipped[0].reason
-    assert run_worker(spawning, arrays.send_after_write, dataset) == (0, 0, 0)
+    assert run_worker(spawning, arrays.send_after_write, arrays.Holder(it=dataset), "it") == [(0, 0, 0)]
     assert float(array[5]) == 0 and len(log_messages()) == 1
 
 
@@ -91,45 +107,31 @@ def files(folder):
     )  # fmt: skip
 
 
-def with_tensors(folder):
-    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
-    path, dataset = files(folder)
+def add_tensors(dataset, path):
+    """Adds tensors over a file of numpy and over a checkpoint. Returns the path of the checkpoint."""
+    import torch
+
     dataset.tensor = torch.from_numpy(np.load(path, mmap_mode="r+"))
-    dataset.row, dataset.conjugate = (
-        dataset.tensor[5, ::2],
-        torch.view_as_complex(dataset.tensor.view(300, 100, 2)).conj(),
-    )
+    dataset.row = dataset.tensor[5, ::2]
+    dataset.conjugate = torch.view_as_complex(dataset.tensor.view(300, 100, 2)).conj()
     dataset.parameter = torch.nn.Parameter(torch.from_numpy(np.load(path, mmap_mode="c")))
-    return path, dataset
+    checkpoint = os.path.join(os.path.dirname(path), "weights.pt")
+    torch.save({"a": torch.arange(3000.0), "b": torch.ones(2000)}, checkpoint)
+    weights = torch.load(checkpoint, mmap=True)
+    dataset.weights, dataset.a, dataset.b = weights, weights["a"], weights["b"][100:]
+    return checkpoint
 
 
-@pytest.mark.parametrize("make", [files, with_tensors])
-def test_a_worker_maps_the_file(make, spawning, tmp_path, sent, log_messages):
-    path, dataset = make(str(tmp_path))
-    names = list(vars(dataset))
+def test_a_worker_maps_the_files(spawning, tmp_path, sent, log_messages):
+    path, dataset = files(str(tmp_path))
+    paths = {path, add_tensors(dataset, path)} if HAS_TORCH else {path}
+    names = [name for name in vars(dataset) if name != "weights"]
     report = share_dataset(dataset, arrays.THRESHOLD, strict=True)
-    assert report.replaced == [] and {row.path for row in report.skipped} <= set(names)
+    assert report.replaced == [] and {row.path for row in report.skipped} <= {*names, "weights['a']", "weights['b']"}
     expected = [arrays.description(getattr(dataset, name)) for name in names]
-    assert {mapped_path for _, mapped_path, _ in expected} == {path}
+    assert {mapped_path for _, mapped_path, _ in expected} == paths
     assert run_worker(spawning, arrays.send_descriptions, dataset, names) == expected
-    assert max(sent) < 5000 and log_messages() == []
-
-
-def test_a_mapped_checkpoint(spawning, tmp_path):
-    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
-    path = str(tmp_path / "weights.pt")
-    torch.save({"a": torch.arange(3000.0), "b": torch.ones(2000)}, path)
-    weights = torch.load(path, mmap=True)
-    dataset = arrays.Holder(weights=weights, a=weights["a"], b=weights["b"][100:])
-    address = dataset.a.data_ptr()
-    share_dataset(dataset, arrays.THRESHOLD)
-    expected = [("Tensor", path, 2999 * 1500), ("Tensor", path, 1900)]
-    assert run_worker(spawning, arrays.send_descriptions, dataset, ["a", "b"]) == expected
-    assert dataset.a.data_ptr() == address and audit_of(dataset) < 5000
-
-
-def audit_of(dataset):
-    return recstore.audit(dataset, threshold=arrays.THRESHOLD).pickled
+    assert max(sent) < 7000 and log_messages() == []
 
 
 def test_a_worker_of_a_worker_maps_the_file(tmp_path):
@@ -169,16 +171,16 @@ def test_a_truncated_file_is_an_error(tmp_path):
     assert "shorter" in share_dataset(dataset, arrays.THRESHOLD, dry_run=True).skipped[0].reason
 
 
-def test_an_epoch_sees_the_cache_of_the_previous_epoch(context, tmp_path):
-    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
-    import torch
+@needs_torch
+def test_an_epoch_sees_the_cache_of_the_previous_epoch(tmp_path):
+    import torch.utils.data
 
     np.save(tmp_path / "tokens.npy", np.arange(5000))
     locked = multiprocessing.Array("f", arrays.N)
     cache = torch.from_numpy(np.ctypeslib.as_array(locked.get_obj()))
     dataset = arrays.Holder(cache=cache, tokens=np.load(tmp_path / "tokens.npy", mmap_mode="r"))
     share_dataset(dataset, arrays.THRESHOLD)
-    loader = data.DataLoader(dataset, 10, num_workers=2, multiprocessing_context=context)
+    loader = torch.utils.data.DataLoader(dataset, 10, num_workers=2, multiprocessing_context=FORK)
     epochs = [[batch[0].tolist() for batch in loader] for _ in range(2)]
     assert sum(epochs[0], []) == [0] * 40 and sum(epochs[1], []) == list(range(1, 41))
     assert cache[:40].tolist() == list(range(1, 41))
@@ -257,22 +259,15 @@ def test_ranks_share_named_memory(name, log):
         assert ranks.ask(1, "write_in_child", 7, 77) == ranks.ask(0, "read", 7) == 77
 
 
-@pytest.mark.parametrize("kind", [arrays.Anonymous, arrays.OfTorch, arrays.Locked, arrays.Small])
+ANONYMOUS = [arrays.Anonymous, arrays.Locked, arrays.Small, arrays.LateArray, arrays.LateLock]
+
+
+@pytest.mark.parametrize("kind", [*ANONYMOUS, pytest.param(arrays.OfTorch, marks=needs_torch)])
 def test_each_rank_makes_its_own_anonymous_memory(kind, name, log):
-    if kind is arrays.OfTorch:
-        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     with Ranks(FORK, kind, name, log, "") as ranks:
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
         assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.names.list(name)) == 1
-    assert files_of(name) == []
-
-
-@pytest.mark.parametrize("kind", [arrays.LateArray, arrays.LateLock])
-def test_each_rank_makes_a_dataset_with_a_late_value_that_cannot_be_sent(kind, name, log):
-    with Ranks(FORK, kind, name, log, "") as ranks:
-        assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
-        assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
     assert files_of(name) == []
 
 

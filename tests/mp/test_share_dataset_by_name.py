@@ -6,7 +6,7 @@ import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
-from mp.sharers import FORK, end, files_of, notes, open_gate
+from mp.sharers import FORK, end, files_of, notes, open_gate, start
 from mp.workers import run_worker
 from waiting import LIMIT_S, until
 
@@ -188,17 +188,9 @@ def test_the_ranks_share_one_copy(name, log):
 
 
 def _memory_of_ranks(name, log):
-    crew = [_holder(name, log) for _ in range(4)]
+    crew = [start(datasets.hold_large, name, log) for _ in range(4)]
     for _, pipe in crew:
-        assert pipe.poll(LIMIT_S) and pipe.recv() == 200_000
+        assert pipe.poll(LIMIT_S) and pipe.recv() == 60_000
     total = sum(process_memory.usage(process.pid).uss for process, _ in crew)
     end(*crew)
     return total
-
-
-def _holder(name, log):
-    parent_end, child_end = SPAWN.Pipe()
-    process = SPAWN.Process(target=datasets.hold_large, args=(child_end, name, log))
-    process.start()
-    child_end.close()
-    return process, parent_end

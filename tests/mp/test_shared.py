@@ -11,8 +11,8 @@ import time
 
 import pytest
 from mp import sharers
-from mp.sharers import FORK, Build, end, files_of, notes, records, start
-from waiting import LIMIT_S, attached, together, until
+from mp.sharers import Build, end, files_of, notes, records, start
+from waiting import together, until
 
 import recstore
 from recstore import sharing
@@ -36,41 +36,6 @@ def test_one_process(name):
         x.close()
         assert y[3] == records(1)[3] and os.path.exists(path)
     assert not os.path.exists(path)
-
-
-def test_many_processes_build_once(name, log):
-    n, times = 16, 5
-    barrier, results = FORK.Barrier(n), FORK.Queue()
-    processes = [FORK.Process(target=sharers.rounds, args=(name, log, times, barrier, results)) for _ in range(n)]
-    for process in processes:
-        process.start()
-    assert [results.get(timeout=LIMIT_S) for _ in processes] == [0] * n
-    for process in processes:
-        process.join()
-    assert sorted(line.split()[0] for line in notes(log)) == [str(i) for i in range(times)]
-
-
-def test_independent_interpreters_share(name, python):
-    code = """
-import sys, recstore
-def build():
-    print("building", flush=True)
-    return [{"i": i} for i in range(10)]
-x = recstore.shared(sys.argv[1], build)
-print(len(x), flush=True)
-input()
-"""
-    first = python(code, name, wait=False)
-    assert [first.stdout.readline().strip() for _ in range(2)] == ["building", "10"]
-    second = python(code, name, wait=False)
-    assert second.stdout.readline().strip() == "10"
-    (info,) = recstore.names.list(name)
-    assert (info.records, info.state) == (10, "in use")
-    attached(name, 2)
-    first.communicate("\n")
-    attached(name, 1)
-    second.communicate("\n")
-    assert files_of(name) == []
 
 
 def test_threads_build_once(name, log):
@@ -157,25 +122,21 @@ def test_a_build_that_raises(name, log):
         assert x[0] == 1
 
 
-def test_a_killed_builder(name, log, messages):
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_a_killed_builder(name, log, waited_for):
     waits = f"{log}.waits"
     first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
-    second = start(sharers.call, name, log, {"waits": waits})
-    until(lambda: notes(waits))
-    first[0].kill()
-    assert second[1].recv() == (sharers.N, True)
-    assert len(notes(log)) == 2
-    end(first, second)
-
-
-def test_a_killed_builder_with_nobody_waiting(name, log, messages):
-    first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
-    until(lambda: notes(log))
+    if waited_for:
+        second = start(sharers.call, name, log, {"waits": waits})
+        until(lambda: notes(waits))
     first[0].kill()
     end(first)
-    with recstore.shared(name, Build(log, 1), fingerprint="1") as x:
-        assert len(x) == sharers.N
+    if not waited_for:
+        second = start(sharers.call, name, log, {})
+    assert second[1].recv() == (sharers.N, True)
+    assert len(notes(log)) == 2
+    end(second)
     assert files_of(name) == []
 
 
@@ -197,6 +158,10 @@ def test_timeout(name, log, monkeypatch):
     with pytest.raises(recstore.errors.WaitTimeoutError, match=rf"process {first[0].pid} .*is building") as caught:
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0.3)
     assert clock.monotonic() == pytest.approx(0.3) and isinstance(caught.value, TimeoutError)
+    clock.slept.clear()
+    with pytest.raises(recstore.errors.WaitTimeoutError):
+        recstore.shared(name, Build(log, 1), fingerprint="1", timeout=60)
+    assert clock.slept[0] <= 0.01 and len(clock.slept) < 60 / 0.2 + 10, "it polls often at first, and later rarely"
     with pytest.raises(recstore.errors.WaitTimeoutError):
         recstore.shared(name, Build(log, 1), fingerprint="1", timeout=0)
     first[0].kill()
@@ -223,20 +188,6 @@ def test_waiting_is_logged(name, log, messages, monkeypatch):
         assert f"waiting for {name!r}, which process {first[0].pid}" in text and f": {seconds} s so far" in text
     assert re.match(rf"attached {name!r}: {sharers.N} records, built \d+ s ago by process {first[0].pid}", attached)
     end(first)
-
-
-def test_waiting_costs_little(name, log, monkeypatch):
-    """A waiting process polls often at first, and later five times per second."""
-    first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
-    until(lambda: notes(log))
-    clock = sharers.Clock()
-    monkeypatch.setattr(sharing, "time", clock)
-    with pytest.raises(recstore.errors.WaitTimeoutError):
-        recstore.shared(name, Build(log, 1), fingerprint="1", timeout=60)
-    assert clock.slept[0] <= 0.01 and len(clock.slept) < 60 / 0.2 + 10
-    first[0].kill()
-    end(first)
-    recstore.names.collect()
 
 
 @pytest.mark.parametrize("isolate", [False, True])

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from mp.sharers import files_of
 from waiting import attached
 
 import recstore
@@ -63,9 +64,12 @@ def test_two_shells(name, train):
     second = train(name, "--lr", "2")
     assert second.stdout.readline().strip() == "train"
     attached(name, 2)
+    (info,) = recstore.names.list(name)
+    assert (info.records, info.state) == (10, "in use")
     other = train(name, "--split", "val")
     assert [other.stdout.readline().strip() for _ in range(2)] == ["building", "val"]
     attached(name, 1, 2)
     for process in (first, second, other):
         process.communicate("\n")
         assert process.returncode == 0
+    assert files_of(name) == []

@@ -106,12 +106,6 @@ def test_within_a_daemonic_child(name, method, tmp_path):
         forkserver._forkserver._stop()
 
 
-def test_within_a_loader(name):
-    data = pytest.importorskip("torch.utils.data")
-    sums = list(data.DataLoader(sharers.Isolated(name), num_workers=2, collate_fn=sum))
-    assert sums == list(range(4))
-
-
 def test_in_a_folder(name, monkeypatch, tmp_path):
     monkeypatch.setenv("RECSTORE_BACKING", "dir")
     build = functools.partial(records, 1)

@@ -1,6 +1,5 @@
 """The life of stores shared by name: ends of processes, and keep=."""
 
-import os
 import time
 
 import pytest
@@ -11,34 +10,6 @@ from waiting import attached
 import recstore
 
 # ---- Life -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_last_user_removes_the_store(name, log):
-    first, second = start(sharers.call, name, log, {}), start(sharers.call, name, log, {})
-    assert first[1].recv() == second[1].recv() == (sharers.N, True)
-    end(first)
-    assert len(files_of(name)) == 1
-    end(second)
-    assert files_of(name) == [] and len(notes(log)) == 1
-
-
-def test_forked_child_reads_and_removes_nothing(name):
-    x = recstore.shared(name, lambda: records(1), fingerprint="1")
-    for ending in (lambda: x.close(), lambda: None):
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                status = 0 if x[5] == records(1)[5] else 2
-                ending()
-            finally:
-                os._exit(status)
-        assert os.waitpid(pid, 0)[1] == 0
-        assert len(files_of(name)) == 1 and x[5] == records(1)[5]
-        with recstore.shared(name) as y:
-            assert y == x
-    assert count_collected(name) == 0
-    x.close()
 
 
 def test_a_forked_child_that_shares_is_another_user(name, log):

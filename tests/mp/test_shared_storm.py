@@ -14,8 +14,6 @@ from waiting import LIMIT_S
 import recstore
 from recstore.shm import named_segments
 
-pytestmark = pytest.mark.slow
-
 FORK = multiprocessing.get_context("fork")
 FULL = os.environ.get("RECSTORE_STORM") == "full"
 
@@ -25,21 +23,23 @@ def left(names, dir=None):
     return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stems))
 
 
-def test_64_processes_at_once(tmp_path):
+@pytest.mark.parametrize("n, times", [(16, 5), pytest.param(64, 200 if FULL else 4, marks=pytest.mark.slow)])
+def test_processes_at_once(tmp_path, n, times):
     """Each round has one build and equal data, and leaves nothing."""
-    name, log, rounds = f"storm {os.getpid()}", str(tmp_path / "log"), 200 if FULL else 4
-    barrier, results = FORK.Barrier(64), FORK.Queue()
-    processes = [FORK.Process(target=sharers.rounds, args=(name, log, rounds, barrier, results)) for _ in range(64)]
+    name, log = f"storm {os.getpid()} {n}", str(tmp_path / "log")
+    barrier, results = FORK.Barrier(n), FORK.Queue()
+    processes = [FORK.Process(target=sharers.rounds, args=(name, log, times, barrier, results)) for _ in range(n)]
     for process in processes:
         process.start()
     wrong = [results.get(timeout=1200) for _ in processes]
     for process in processes:
         process.join()
-    assert wrong == [0] * 64
-    assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(rounds))
+    assert wrong == [0] * n
+    assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(times))
     assert left([name]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backing", ["named", "temporary"])
 def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     """No process sees a partial store or hangs, and collections remove all that killed processes left."""

@@ -14,6 +14,7 @@ import torch.multiprocessing  # noqa: E402
 from gather_model import assert_same  # noqa: E402
 from mp import torch_workers  # noqa: E402
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler  # noqa: E402
+from waiting import in_child  # noqa: E402
 
 import recstore  # noqa: E402
 from recstore.torch import Batch  # noqa: E402
@@ -41,19 +42,12 @@ def loaders(f, context, **options):
 
 
 def test_workers_give_the_same_batches_as_the_parent(f, context):
-    for loader in loaders(f, context):
-        got = list(loader)
-        assert [type(batch) for batch in got] == [Batch] * len(got)
-        for batch, expected in zip(got, batches_of(f), strict=True):
-            assert_same(batch, expected)
-
-
-def test_persistent_workers(f, context):
-    loader = next(loaders(f, context, persistent_workers=True))
-    for _ in range(2):
-        for batch, expected in zip(loader, batches_of(f), strict=True):
-            assert_same(batch, expected)
-    loader._iterator._shutdown_workers()
+    for loader in loaders(f, context, persistent_workers=True):
+        for _ in range(2):
+            for batch, expected in zip(loader, batches_of(f), strict=True):
+                assert type(batch) is Batch
+                assert_same(batch, expected)
+        loader._iterator._shutdown_workers()
 
 
 @pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
@@ -94,13 +88,16 @@ def test_a_transform_in_a_worker(context):
 
 def test_an_error_in_a_worker_names_the_record(f):
     loader = DataLoader(f, sampler=[[1, 2], [1, N]], batch_size=None, num_workers=1)
-    pytest.raises(IndexError, lambda: list(loader)).match(f"{N} records")
+    batches = iter(loader)
+    next(batches)
+    pytest.raises(IndexError, lambda: next(batches)).match(f"{N} records")
+    batches._shutdown_workers()  # the end of the object would wait for five seconds
 
 
-def test_the_fields_of_a_missing_store(python):
+def test_the_fields_of_a_missing_store(monkeypatch):
     """A pickled Fields loads without its store. Reading a batch raises an error."""
-    code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
-    f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    f = pickle.loads(in_child(lambda: pickle.dumps(torch_workers.fields(torch_workers.build(3)))))
     assert repr(f).startswith("<Fields of a store that is not here>\n  id ")
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: f[[0, 1]])
 

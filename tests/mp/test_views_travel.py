@@ -12,7 +12,6 @@ import waiting
 from mp import view_workers, workers
 from mp.view_workers import KINDS, kinds
 from mp.workers import build, record, run_worker
-from waiting import LIMIT_S
 
 import recstore
 from recstore.shm import handles, pins, registry
@@ -50,46 +49,6 @@ def test_every_kind_by_a_pool_and_back(context):
             assert arrived == kinds(build(N), build(7))[name].to_list(), name
         pool.close()
         pool.join()
-
-
-def test_a_temporary_view_in_a_queue(context):
-    x = build(N)
-    queue = context.Queue()
-    queue.put(x[[1, 2]])
-    arrived = queue.get(timeout=LIMIT_S)
-    queue.close()
-    queue.join_thread()
-    assert arrived == [record(1), record(2)]
-
-
-def test_a_temporary_view_of_a_temporary_list(context):
-    queue, done = context.Queue(), context.Event()
-    process = context.Process(target=view_workers.put_temporary, args=(queue, N, done))
-    process.start()
-    view = queue.get(timeout=LIMIT_S)
-    done.set()
-    process.join()
-    queue.close()
-    queue.join_thread()
-    assert view == [record(3), record(1), record(1)]
-
-
-def test_a_view_outlives_the_creators_list_and_process(context):
-    parent_end, child_end = context.Pipe()
-    done = context.Event()
-    process = context.Process(target=view_workers.build_views, args=(child_end, N, done))
-    process.start()
-    child_end.close()  # so that recv raises if the child fails
-    view = parent_end.recv()
-    done.set()
-    process.join()
-    parent_end.close()
-    gc.collect()
-    assert view == [record(i) for i in (5, 3, 5, 1)] * 2
-    # The owner unlinked its files at its end, so only anonymous memory can be sent again. (A fork server may have the
-    # environment of an earlier test.)
-    if view.segment.backing == "anonymous":
-        assert run_worker(context, view_workers.send_lists, [view[::2]])[0][1] == view[::2]
 
 
 def test_an_index_array_becomes_one_segment(spawning):
@@ -166,44 +125,6 @@ def test_a_view_with_many_index_arrays(context):
     assert [records for _, records in arrived] == [view.to_list(), view[3:].to_list()]
 
 
-READER = """
-import pickle, sys
-x = pickle.loads(bytes.fromhex(sys.argv[1]))
-print(repr(x) if "detached" in repr(x) else repr(x.to_list()), flush=True)
-input()
-print(x[-1]["id"], flush=True)
-input()
-"""
-
-
-def reader(python, text):
-    return python(READER, text.hex(), wait=False)
-
-
-def test_index_memory_is_freed_with_the_last_killed_process(anonymous_only, python):
-    holder = python(
-        "import pickle; from mp.workers import build; x = build(10)[[3, 1, 2]]\n"
-        "print(*x.selection.blobs()[0].identity if pickle.dumps(x) else (), flush=True)\n"
-        "print(pickle.dumps(x).hex(), flush=True); input()",
-        wait=False,
-    )
-    identity = tuple(map(int, holder.stdout.readline().split()))
-    text = bytes.fromhex(holder.stdout.readline())
-    other = reader(python, text)
-    assert eval(other.stdout.readline()) == [record(i) for i in (3, 1, 2)]
-    assert sorted(workers.holders(identity)) == sorted([holder.pid, other.pid])
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    other.stdin.write("\n")
-    other.stdin.flush()
-    assert other.stdout.readline().strip() == "2"
-    other.send_signal(signal.SIGKILL)
-    other.wait()
-    assert workers.holders(identity) == []
-    view = pickle.loads(text)
-    assert "detached" in repr(view) and len(view) == 3 and "has ended" in repr(view)
-
-
 @interpreters.unmaps_at_close
 @pytest.mark.parametrize("missing", ["store", "index"])
 def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, missing):
@@ -215,12 +136,8 @@ def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, miss
         y.close()
     else:
         view.selection.blobs()[0].close()
-    other = reader(python, text)
-    out = other.stdout.readline()
-    other.stdin.write("\n")
-    other.stdin.close()
+    out = python("import pickle, sys; print(repr(pickle.loads(bytes.fromhex(sys.argv[1]))))", text.hex())
     assert out.startswith("<RecordList: 9 records, detached: ") and "no longer holds the store" in out
-    other.wait()
     arrived = pickle.loads(text)
     assert "detached" in repr(arrived) and len(arrived) == 9
     for derived in (arrived, arrived[1:], arrived.shuffled(1), arrived + x, x + arrived, arrived * 2, arrived[[0]]):
@@ -242,32 +159,6 @@ def test_the_reused_descriptor_of_an_index_array(anonymous_only, monkeypatch):
     assert "detached" in repr(pickle.loads(text))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_reads_views_and_unlinks_nothing():
-    x, _ = stores()
-    private, published = x[[3, 1]], x[[5, 6]]
-    pickle.dumps(published)
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            status = (
-                0
-                if private[0] == record(3)
-                and pickle.loads(pickle.dumps(private)) == private
-                and published[0] == record(5)
-                else 1
-            )
-            private.close()
-            published.close()
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert private[1] == record(1) and published[1] == record(6)
-    (blob,) = published.selection.blobs()
-    assert blob.path is None or os.path.exists(blob.path)
-
-
 # ---- Files ----------------------------------------------------------------------------------------------------------
 
 
@@ -276,23 +167,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_BACKING", "dir")
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
     return tmp_path / "stores"
-
-
-def test_an_index_array_is_a_file_in_the_folder_of_stores(folder):
-    x = build(N)
-    view = x[[3, 1, 2]]
-    assert len(os.listdir(folder)) == 1
-    arrived = pickle.loads(pickle.dumps(view))
-    assert len(os.listdir(folder)) == 2 and arrived == view
-    (blob,) = view.selection.blobs()
-    assert blob.backing == "directory" and os.stat(blob.path).st_mode & 0o777 == 0o400
-    del view, blob
-    pins.clear()
-    gc.collect()
-    assert len(os.listdir(folder)) == 2
-    del arrived
-    gc.collect()
-    assert len(os.listdir(folder)) == 1
 
 
 def test_index_files_are_removed_at_exit_and_collected_after_a_kill(folder, python):
@@ -305,25 +179,17 @@ def test_index_files_are_removed_at_exit_and_collected_after_a_kill(folder, pyth
     assert os.listdir(folder) == []
 
 
-def test_views_of_files_reach_a_process(folder, context):
-    x, y = build(N), build(7)
-    views = kinds(x, y)
-    arrived = run_worker(context, view_workers.send_lists, list(views.values()))
-    assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
-    views.clear()
-    del arrived
+def test_views_of_files_and_of_saved_stores_reach_a_process(folder, spawning, tmp_path):
+    x, y = stores()
+    x.save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec") as saved:
+        views = [*kinds(x, y).values(), *kinds(saved, saved).values()]
+        arrived = run_worker(spawning, view_workers.send_lists, views)
+        assert [records for _, records in arrived] == [view.to_list() for view in views]
+        del views
     pins.clear()
     gc.collect()
     assert len(os.listdir(folder)) == 2
-
-
-def test_views_of_saved_stores(context, tmp_path):
-    with build(N) as x:
-        x.save(tmp_path / "x.rec")
-    with recstore.open(tmp_path / "x.rec") as x:
-        views = kinds(x, x)
-        arrived = run_worker(context, view_workers.send_lists, list(views.values()))
-        assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
 
 
 def test_import_stays_light():

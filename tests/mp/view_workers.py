@@ -35,17 +35,3 @@ def send_blobs(connection, views):
     """Sends the number of segment descriptors, the number of distinct index arrays, and the records of the views."""
     blobs = {id(blob) for view in views for blob in view.selection.blobs()}
     connection.send((len(segment_fds()), len(blobs), [view.to_list() for view in views]))
-
-
-def put_temporary(queue, n, done):
-    queue.put(build(n)[[3, 1, 1]])
-    done.wait()
-
-
-def build_views(connection, n, done):
-    """Sends a view whose list is already freed. This process ends after the arrival of the view."""
-    x = build(n)
-    view = x[[5, 3, 5, 1]] * 2
-    del x
-    connection.send(view)
-    done.wait()

@@ -65,13 +65,18 @@ def send_same(connection, *stores):
 
 
 def put_temporary(queue, n, done):
-    """Puts a view of a temporary store into a queue."""
+    """Puts views of temporary stores into a queue."""
     queue.put(build(n)[2:7])
+    queue.put(build(n)[[3, 1, 1]])
     done.wait()
 
 
 def send_built(connection, n, done):
-    connection.send(build(n))
+    """Sends a store, and a view whose list is already freed."""
+    x = build(n)
+    view = x[[5, 3, 5, 1]] * 2
+    del x
+    connection.send((build(n), view))
     done.wait()
 
 
@@ -172,19 +177,6 @@ def holders(identity):
             except OSError:
                 continue
     return out
-
-
-class IdDataset:
-    """A map-style dataset over a store, without torch."""
-
-    def __init__(self, store):
-        self.store = store
-
-    def __len__(self):
-        return len(self.store)
-
-    def __getitem__(self, i):
-        return self.store[i]["id"]
 
 
 def look_up(cases):
