@@ -99,13 +99,6 @@ def test_without_reading_ahead_the_caller_reads():
     assert threads_used == [threading.current_thread()] * 3
 
 
-def test_two_iterators_at_once():
-    a, b = ReadAhead(square, range(9)), ReadAhead(square, range(9), threads=2, ahead=4)
-    assert list(zip(a, b)) == [(i * i, i * i) for i in range(9)]
-    a.close()
-    b.close()
-
-
 def test_several_threads_may_take_the_results():
     it = ReadAhead(square, range(400), ahead=4, threads=2)
     results = []
