@@ -213,6 +213,15 @@ class TestLarger:
         dataset, report = share_and_check(lambda: Plain(pair=pair, also=[pair, 2]))
         assert dataset.pair is dataset.also[0] is not pair and len(report.replaced) == 1
 
+    def test_by_name(self):
+        base = np.random.default_rng(1).random(3000)
+        made = share_dataset(
+            Plain(value=[base[i : i + 256] for i in range(2500)], samples=records(4000)),
+            50_000,
+            shared=f"sizes-{np.random.default_rng().integers(1 << 60)}",
+        )
+        assert type(made.value) is list and isinstance(made.samples, RecordView)
+
 
 class TestSamplesOfArrays:
     def samples(self, big, small, n=40):
