@@ -1,5 +1,6 @@
 """Shared by the tests of docs/list-and-dict/: the rows of the pages, and fixtures with containers."""
 
+import functools
 import pathlib
 
 import pages
@@ -24,21 +25,22 @@ def page_rows():
     return rows
 
 
+def check_fails(row, kind, message, call):
+    """Checks that a call raises exactly this error, and that the row has its name and its message's start."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    assert str(caught.value) == message
+    if PAGES:
+        cell = page_rows()[row]
+        assert kind.__name__ in cell
+        assert message.split(": it is")[0].split("; ")[0] in cell
+
+
 @pytest.fixture
 def fails(request):
-    """Checks that a call raises exactly this error, and that the test's row has its name and its message's start."""
-    cell = page_rows()[request.function.row] if PAGES else None
-
-    def check(kind, message, call):
-        with pytest.raises(kind) as caught:
-            call()
-        assert type(caught.value) is kind
-        assert str(caught.value) == message
-        if cell is not None:
-            assert kind.__name__ in cell
-            assert message.split(": it is")[0].split("; ")[0] in cell
-
-    return check
+    """`check_fails` for the test's row."""
+    return functools.partial(check_fails, request.function.row)
 
 
 @pytest.fixture

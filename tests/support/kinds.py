@@ -264,16 +264,29 @@ def _trace():
     return "unpickled"
 
 
+def open_from_handle(store):
+    """The store opened again from its handle: its Reader has seen no classes, but `trust._seen` has them."""
+    from recstore.shm import registry
+
+    function, arguments = store.__reduce__()
+    registry._attached.clear()
+    return function(*arguments)
+
+
 # ---- Functions for other processes ----
 
 
-def look(store, i, connection):
-    """Sends the class name and the repr of record i in this process, or its error."""
-    try:
-        value = store[i]
-        connection.send((f"{type(value).__module__}.{type(value).__qualname__}", repr(value)))
-    except Exception as e:
-        connection.send((type(e).__name__, str(e)))
+def look(reads, connection):
+    """Sends the class name and the repr of record i of a store for each `(store, i)`, as this process reads it, or
+    the error."""
+    out = []
+    for store, i in reads:
+        try:
+            value = store[i]
+            out.append((f"{type(value).__module__}.{type(value).__qualname__}", repr(value)))
+        except Exception as e:
+            out.append((type(e).__name__, str(e)))
+    connection.send(out)
     connection.close()
 
 

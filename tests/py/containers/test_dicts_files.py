@@ -79,6 +79,8 @@ def test_info():
     info = letters.info()
     assert info.records == 1000 and info.nbytes == letters.nbytes == sum(part.nbytes for part in info.segments)
     assert info.index_bytes == letters.index_nbytes == 64 + 4 * 1600
+    for n in (1, 100, 30_000):
+        assert RecordDict((f"key {i}", None) for i in range(n)).index_nbytes <= 6.4 * n + 64 + 16
     assert sum(info.sections.values()) <= info.nbytes and info.sections["key index"] == info.index_bytes
     assert "heap" in info.sections
     (keys,), (values,) = info.keys, info.segments
@@ -91,12 +93,6 @@ def test_info():
         assert part in text, text
     assert "a missing key gives list()" in str(RecordDict(collections.defaultdict(list)).info())
     assert RecordDict({}).info().records == 0 and str(RecordDict({}).info())
-
-
-def test_index_bytes():
-    for n in (1, 100, 1000, 30000):
-        with RecordDict((f"key {i}", None) for i in range(n)) as d:
-            assert d.index_nbytes <= 6.4 * n + 64 + 16
 
 
 def test_by_function():

@@ -46,17 +46,12 @@ def test_set_operations(letters, operation, kind):
         assert operation(view, other) == operation(dict_view, plain)
         assert operation(other, view) == operation(plain, dict_view)
         assert type(operation(view, other)) is type(operation(dict_view, plain))
-
-
-@pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor])
-def test_set_operations_with_iterables(letters, operation):
-    for other in (["a", "z"], ("a",), "abz", {"a": 1}, range(3)):
-        assert operation(letters.keys(), other) == operation(LETTERS.keys(), other)
-    pytest.raises(TypeError, lambda: operation(letters.keys(), 5))
-    with pytest.raises(TypeError, match="unhashable"):
-        operation(RecordDict({"a": []}).items(), set()) if operation is not operator.and_ else set(
-            RecordDict({"a": []}).items()
-        )
+    if operation in (operator.and_, operator.or_, operator.sub, operator.xor):
+        for other in (["a", "z"], ("a",), "abz", {"a": 1}, range(3)):
+            assert operation(view, other) == operation(dict_view, other)
+        pytest.raises(TypeError, lambda: operation(view, 5))
+        if operation is not operator.and_:
+            pytest.raises(TypeError, lambda: operation(RecordDict({"a": []}).items(), set())).match("unhashable")
 
 
 def test_contains(letters):
@@ -102,11 +97,6 @@ def test_lists_over_keys_and_values_copy_nothing(letters):
     assert RecordList(letters.items()) == list(LETTERS.items())
     with RecordList([1, 2]) as x:
         assert RecordList(x).segment is not x.segment and RecordList(x[::-1]) == [2, 1]
-
-
-def test_views_outlive_the_name():
-    keys = RecordDict({"a": 1}).keys()
-    assert list(keys) == ["a"] and keys.mapping["a"] == 1
 
 
 # ---- closed and detached ----

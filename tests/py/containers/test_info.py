@@ -48,11 +48,6 @@ def test_text(info):
         assert part in text, part
 
 
-def test_a_view_has_its_own_count():
-    with RecordList(RECORDS) as x:
-        assert (x[:10].info().records, x[:10].info().nbytes) == (10, x.nbytes)
-
-
 def test_a_file(tmp_path):
     RecordList(RECORDS).save(tmp_path / "x.rec")
     with recstore.open(tmp_path / "x.rec") as x:

@@ -72,16 +72,13 @@ def test_known_sizes():
         "a": i * 7919 % 1024, "b": random.Random(i).random() < 0.5, "c": random.Random(i).random(), "d": [i] * 3
     } for i in range(n)]) as x:  # fmt: skip
         sizes = by_name(x)
+    with RecordList([{"a": i * 37 % 901} if i % 4 else {"a": 1, "b": i} for i in range(2000)]) as x:
+        optional = by_name(x)
+    assert (optional["a"].values, optional["b"].values, optional["b"].forms[0]) == (2000, 500, "optional")
     assert sizes["a"] == FieldSize("a", 1, n * 10 // 8, 0, n, ("int",))
     assert sizes["b"] == FieldSize("b", 1, n // 8, 0, n, ("bool",))
     assert sizes["c"] == FieldSize("c", 1, n * 8, 0, n, ("float",))
     assert sizes["d"].values == n and sizes[""].values == n
-
-
-def test_values_of_optional_keys():
-    with RecordList([{"a": i * 37 % 901} if i % 4 else {"a": 1, "b": i} for i in range(2000)]) as x:
-        sizes = by_name(x)
-    assert (sizes["a"].values, sizes["b"].values, sizes["b"].forms[0]) == (2000, 500, "optional")
 
 
 def test_shares_of_tables():
@@ -93,15 +90,6 @@ def test_shares_of_tables():
         assert "dict-coded" in sizes["a"].forms and abs(sizes["a"].table_nbytes - tables) <= 1
         assert sizes["b"].table_nbytes == 0
         assert abs(sizes["a"].nbytes - tables - 5000) <= 1  # entry numbers of 8 bits
-
-
-def test_fields_of_repeated_records():
-    draw = random.Random(0)
-    part = [{"name": f"{draw.random()}", "at": [i, i * 1.5]} for i in range(50)]
-    with RecordList([{"id": i * 7 % 3001, "part": draw.choice(part)} for i in range(3000)]) as x:
-        sizes = by_name(x)
-    assert sizes["part.name"].table_nbytes == sizes["part.name"].nbytes > 100
-    assert sizes["part.name"].nbytes + sizes["part.at"].nbytes <= sizes["part"].nbytes
 
 
 def test_many_blocks_and_drift():

@@ -40,33 +40,21 @@ def test_round_trip(path, verify, copy):
         assert x.info().backing == ("anonymous" if copy else "file")
 
 
-@pytest.mark.parametrize("kind", [str, os.fsencode, lambda p: p])
-def test_kinds_of_paths(path, kind):
-    with recstore.open(kind(path)) as x:
-        assert x.info().name == str(path)
-        x.save(kind(path.with_name("again.rec")))
-    assert path.with_name("again.rec").read_bytes() == path.read_bytes()
-
-
-def test_a_name_that_is_not_text(tmp_path):
-    name = os.fsencode(tmp_path) + b"/\xff.rec"
-    RecordList([1]).save(name)
-    with recstore.open(name) as x:
-        assert x.to_list() == [1]
-
-
-def test_links_are_followed(path):
+def test_paths(path, monkeypatch):
     link = path.with_name("link")
     link.symlink_to(path)
-    with recstore.open(link) as x:
-        assert len(x) == 303
-
-
-def test_relative_path(path, monkeypatch):
     monkeypatch.chdir(path.parent)
-    with recstore.open("x.rec") as x:
-        x.save("y.rec")
-    assert sorted(p.name for p in path.parent.iterdir()) == ["x.rec", "y.rec"]
+    for i, kind in enumerate((str, os.fsencode, lambda p: p, lambda p: p.name, lambda p: link)):
+        with recstore.open(kind(path)) as x:
+            assert equal(x, RECORDS)
+            assert x.info().name == str(kind(path)) or i in (1, 3, 4)
+            x.save(kind(path.with_name(f"{i}.rec")) if i < 4 else os.fsencode(path.parent) + b"/\xff.rec")
+    saved = [f"{i}.rec".encode() for i in range(4)] + [b"\xff.rec"]
+    assert all((path.parent / os.fsdecode(name)).read_bytes() == path.read_bytes() for name in saved)
+    assert sorted(os.listdir(os.fsencode(path.parent))) == sorted([*saved, b"link", b"x.rec"])
+    with RecordList([1]) as x:
+        pytest.raises(ValueError, lambda: x.save(f"{path.parent}/a\0b")).match("NUL|null")
+    pytest.raises(ValueError, lambda: recstore.open(f"{path.parent}/a\0b")).match("NUL|null")
 
 
 def test_a_file_has_the_bytes_of_its_store(tmp_path):
@@ -149,12 +137,12 @@ def test_not_a_regular_file(tmp_path):
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: recstore.open(tmp_path)).match("no set of shards")
 
 
-def test_truncated_anywhere(path):
+def test_truncated(path):
+    """tests/c/test_header.c has every bit and every field of the header, and tests/prop cuts a file anywhere."""
     data = path.read_bytes()
-    short = path.with_name("short")
-    for size in [0, 1, 8, 119, 123, 127, 128, 129, 4096, *range(128, len(data), len(data) // 50), len(data) - 1]:
-        short.write_bytes(data[:size])
-        pytest.raises(CorruptError, lambda: recstore.open(short)).match("TRUNCATED")
+    for size in (0, 1, 127, 128, 4096, len(data) - 1):
+        path.write_bytes(data[:size])
+        pytest.raises(CorruptError, lambda: recstore.open(path)).match("TRUNCATED")
 
 
 @pytest.mark.parametrize("data", [b"a", b'{"id": 1}\n', b"RECS", b"\x1f\x8b" + bytes(8000)])
@@ -173,44 +161,16 @@ def test_bytes_beyond_the_end_are_ignored(path):
     assert path.with_name("again").read_bytes() == data
 
 
-def test_every_bit_of_the_header(path):
-    data = path.read_bytes()
-    damaged = path.with_name("damaged")
-    for bit in range(128 * 8):
-        changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
-        damaged.write_bytes(changed)
-        is_version = bit // 8 in (10, 11) and changed[10] != 1  # a long header has its checksum elsewhere
-        expected = VersionError if is_version else CorruptError
-        caught = pytest.raises(expected, lambda: recstore.open(damaged))
-        assert type(caught.value) is expected
-
-
-@pytest.mark.parametrize(("offset", "value", "error", "code"), [
-    (0, b"PK\3\4", CorruptError, "MAGIC"), (10, struct.pack("<H", 2), VersionError, "VERSION"),
-    (10, struct.pack("<H", 0), VersionError, "VERSION"), (16, struct.pack("<Q", 1 << 40), VersionError, "VERSION"),
-    (23, b"\x80", VersionError, "VERSION"), (64, struct.pack("<I", 2), VersionError, "VERSION"),
-    (12, struct.pack("<I", 8192), CorruptError, "VALUE"), (104, struct.pack("<I", 201), CorruptError, "VALUE"),
-    (32, struct.pack("<Q", 1 << 40), CorruptError, "TRUNCATED"),
-    (88, struct.pack("<Q", (1 << 28) + 1), CorruptError, "LIMIT"),
-    (96, struct.pack("<Q", (1 << 32) + 1), CorruptError, "LIMIT"), (68, struct.pack("<I", 65), CorruptError, "SECTION"),
-    (72, struct.pack("<Q", 1 << 50), CorruptError, "SECTION"), (80, struct.pack("<Q", 0), CorruptError, "BLOCK"),
-    (80, struct.pack("<Q", (1 << 48) + 1), CorruptError, "BLOCK"), (108, b"\0\0\0\0", CorruptError, "CHECKSUM")
-])  # fmt: skip
-def test_an_invalid_header_with_a_valid_checksum(path, offset, value, error, code):
-    data = bytearray(path.read_bytes())
-    data[offset : offset + len(value)] = value
-    path.write_bytes(w.reseal(data))
-    pytest.raises(error, lambda: recstore.open(path)).match(f"RS_E_FMT_{code}")
-
-
-def test_a_later_version_that_this_reader_can_read(path):
-    """The file has a higher version with our reader_version, and unknown optional features."""
+def test_later_versions(path):
+    """A reader accepts a higher version with its reader_version, and unknown optional features."""
     data = bytearray(path.read_bytes())
     data[8:10], data[24:32], data[120:124] = b"\7\0", b"\xff" * 8, b"what"
     path.write_bytes(w.reseal(data))
     with recstore.open(path, verify="full") as x:
         assert equal(x, RECORDS)
+    data[10] = 2
+    path.write_bytes(w.reseal(data))
+    pytest.raises(VersionError, lambda: recstore.open(path)).match("RS_E_FMT_VERSION")
 
 
 @pytest.mark.parametrize("compression, section", [("none", "heap"), ("auto", "table")])
@@ -259,6 +219,8 @@ def test_a_refused_file_leaves_nothing_open(path):
     path.write_bytes(data[:4200] + b"\xff" + data[4201:])
     for options in ({"verify": "full"}, {"verify": "full", "copy": True}) * 5:
         pytest.raises(CorruptError, lambda: recstore.open(path, **options))
+    for limits in ((), (1,), (1, 2, 3), (-1, 5), (2**64, 0), ("a", "b")):
+        pytest.raises(ValueError, lambda: recstore.open(path, limits=limits)).match("limits")
     if before:
         assert descriptors.count() == before
 
@@ -285,22 +247,6 @@ def test_a_check_and_reads_do_not_share_objects(tmp_path):
         assert list(x) == values
         x.segment.verify()
         assert list(x) == values
-
-
-def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
-    with RecordList([1]) as x:
-        pytest.raises(ValueError, lambda: x.save(f"{tmp_path}/a\0b")).match("NUL|null")
-    pytest.raises(ValueError, lambda: recstore.open(f"{tmp_path}/a\0b")).match("NUL|null")
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("limits", [(), (1,), (1, 2, 3), (-1, 5), (2**64, 0), ("a", "b")])
-def test_invalid_limits(tmp_path, limits):
-    path = tmp_path / "x.rec"
-    RecordList([1]).save(path)
-    before = descriptors.count()
-    pytest.raises(ValueError, lambda: recstore.open(path, limits=limits)).match("limits")
-    assert descriptors.count() == before
 
 
 def test_a_full_check_finds_equal_keys(tmp_path):

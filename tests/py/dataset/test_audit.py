@@ -40,14 +40,14 @@ def true_size(value, seen):
 
 class TestSizes:
     @pytest.mark.parametrize("make", [
-        lambda: records(50_000),
-        lambda: {str(i): [i, str(i)] for i in range(30_000)},
-        lambda: list(range(1000, 200_000)),
-        lambda: ["x" * (i % 100) for i in range(50_000)],
-        lambda: tuple((i, float(i)) for i in range(1000, 40_000)),
-        lambda: set(range(1000, 50_000)),
+        lambda: records(10_000),
+        lambda: {str(i): [i, str(i)] for i in range(10_000)},
+        lambda: list(range(1000, 20_000)),
+        lambda: ["x" * (i % 100) for i in range(10_000)],
+        lambda: tuple((i, float(i)) for i in range(1000, 10_000)),
+        lambda: set(range(1000, 20_000)),
         lambda: [[records(20) for _ in range(30)] for _ in range(40)],
-        lambda: [None] * 100_000,
+        lambda: [None] * 20_000,
     ])  # fmt: skip
     def test_deep(self, make):
         value = make()
@@ -88,11 +88,8 @@ class TestSizes:
     def test_pickled(self, value):
         real = len(pickle.dumps(value, 5))
         size, exact, error = object_sizes.pickled(value)
-        assert error is None and real * 0.9 < size < real * 1.1
-
-    def test_pickled_exactly(self):
-        size, exact, _ = object_sizes.pickled(records(100))
-        assert exact and size == len(pickle.dumps(records(100), 5))
+        assert error is None and real * 0.9 < size < real * 1.1 and (not exact or size == real)
+        assert object_sizes.pickled(records(100))[1]  # exact
 
     def test_pickling_has_no_side_effects(self, recwarn):
         from recstore.shm import pins
@@ -137,10 +134,6 @@ class TestAudit:
         assert any(line.startswith("self.lookup = recstore.RecordDict(self.lookup)") for line in report.advice)
         assert len(report.advice) == 3
 
-    def test_nothing_to_do(self):
-        report = audit(Plain(a=[1]))
-        assert report.advice == () and "nothing large to share" in str(report)
-
     def test_after_sharing(self):
         x = Plain(samples=records(20_000), array=np.arange(1_000_000.0))
         before = audit(x, workers=8)
@@ -157,7 +150,10 @@ class TestAudit:
         eight_processes = audit(x, workers=3, ranks=2)
         assert eight_processes.predicted == 2 * 4 * eight_processes.size
         assert eight_processes.predicted_shared < eight_processes.predicted / 8
-        assert "recstore.shared" in str(eight_processes)
+        text = str(eight_processes)
+        for part in ("recstore.shared", "in all; 2 processes (ranks) with 3 workers each", "samples",
+                     "pickled for a worker: about", "predicted for all processes", "recstore.share_dataset(dataset)"):  # fmt: skip
+            assert part in text
 
     def test_forked_arrays_are_not_copied(self):
         if (
@@ -187,12 +183,6 @@ class TestAudit:
         assert report.pickled is None and "cannot pickle" in report.pickle_error
         assert "impossible" in str(report) and report.advice
 
-    def test_prints(self):
-        text = str(audit(Plain(samples=records(20_000)), workers=4, ranks=2))
-        for part in ("in all; 2 processes (ranks) with 4 workers each", "samples", "pickled for a worker: about",
-                     "predicted for all processes", "recstore.share_dataset(dataset)"):  # fmt: skip
-            assert part in text
-
     @pytest.mark.parametrize(
         "options", [{"workers": -1}, {"workers": "2"}, {"ranks": 0}, {"ranks": 1.5}, {"threshold": "x"}]
     )
@@ -200,6 +190,7 @@ class TestAudit:
         pytest.raises(ValueError, lambda: audit(Plain(), **options))
 
     def test_of_a_list(self):
+        assert audit([1]).advice == () and "nothing large to share" in str(audit([1]))
         report = audit(records(20_000))
         assert report.attributes[0].shareable and report.advice == ("x = recstore.RecordList(x)",)
         assert audit({i: str(i) for i in range(50_000)}).advice == ("x = recstore.RecordDict(x)",)

@@ -37,7 +37,7 @@ def test_an_array_that_stays_elsewhere(holder, with_samples, mapped):
     x = Plain(array=np.random.default_rng(0).random(30_000))
     x.holder = HOLDERS[holder](x.array, mapped)
     if with_samples:
-        x.samples = records(20_000)  # frees more than a second copy of the array would take
+        x.samples = records(4000)  # frees more than a second copy of the array would take
     array, forecast = x.array, audit(x, threshold=1000)
     report = share_dataset(x, 1000)
     assert x.array is array and row_of(report, "array").action == "skipped"

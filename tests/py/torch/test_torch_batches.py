@@ -8,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
-import gather_model  # noqa: E402
 import numpy as np  # noqa: E402
 from gather_model import assert_same  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
@@ -93,24 +92,22 @@ def test_a_deep_copy_has_one_new_buffer():
 # ---- By value ----
 
 
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_holds_the_values(protocol):
+def test_a_pickle_and_a_checkpoint_hold_the_values():
     batch = everything()
-    sent = pickle.dumps(batch, protocol)
-    assert len(sent) < 4000
-    other = pickle.loads(sent)
-    assert type(other) is Batch
-    assert_same(other, batch)
-    assert len(storages(other)) == 1
-    other["id"] += 1  # the buffer is writable
-    assert batch["id"].tolist() == list(range(5))
-
-
-def test_a_checkpoint_holds_the_values():
     file = io.BytesIO()
-    torch.save({"batch": everything()}, file)
+    torch.save({"batch": batch}, file)
     file.seek(0)
-    assert_same(torch.load(file, weights_only=False)["batch"], everything())
+    copies = [torch.load(file, weights_only=False)["batch"]]
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        sent = pickle.dumps(batch, protocol)
+        assert len(sent) < 4000
+        copies.append(pickle.loads(sent))
+    for other in copies:
+        assert type(other) is Batch
+        assert_same(other, batch)
+        assert len(storages(other)) == 1
+        other["id"] += 1  # the buffer is writable
+        assert batch["id"].tolist() == list(range(5))
 
 
 def test_a_large_batch_is_pickled_by_value():
@@ -145,11 +142,7 @@ def test_tensors_of_all_layouts_travel():
     assert_same(other, Batch({name: batch[name] for name in other}))
     assert other["turned"].stride() == batch["turned"].stride()
     assert other["turned"].data_ptr() == other["whole"].data_ptr()  # they share a buffer again
-
-
-def test_tensors_with_gradients_travel():
-    batch = Batch(a=torch.ones(2, requires_grad=True))
-    assert pickle.loads(pickle.dumps(batch))["a"].requires_grad
+    assert pickle.loads(pickle.dumps(Batch(a=torch.ones(2, requires_grad=True))))["a"].requires_grad
 
 
 # ---- Devices ----
@@ -221,9 +214,12 @@ def fetched(f, indices, collate):
     return data._utils.fetch._MapDatasetFetcher(f, False, collate, False).fetch(indices)
 
 
-def test_a_worker_sends_a_batch_without_converting_it(in_a_worker):
+def test_a_worker_sends_a_batch_without_converting_it(monkeypatch):
     with RecordList([{"t": [1], "s": "a"}, {"t": [2, 3], "s": "b"}]) as x:
         f = Fields(x, "s", t="jagged")
+        batch = fetched(f, [0, 1], data.default_convert)  # in the parent
+        assert type(batch) is Batch and batch["t"].layout is torch.jagged
+        monkeypatch.setattr(data, "get_worker_info", lambda: object())
         sent = fetched(f, [0, 1], data.default_convert)
         assert not isinstance(sent, dict)
         assert type(sent.batch) is batches.LazyBatch
@@ -236,12 +232,6 @@ def test_a_worker_sends_a_batch_without_converting_it(in_a_worker):
         # As in the parent, torch converts the other entries: arrays become tensors.
         g = Fields(x, t=Field("object"), transform=lambda batch: Batch(a=np.arange(2)))
         assert type(fetched(g, [0, 1], data.default_convert)["a"]) is torch.Tensor
-
-
-def test_in_the_parent_a_batch_is_a_batch():
-    with RecordList([{"t": [1]}, {"t": [2, 3]}]) as x:
-        batch = fetched(Fields(x, t="jagged"), [0, 1], data.default_convert)
-    assert type(batch) is Batch and batch["t"].layout is torch.jagged
 
 
 def test_a_worker_makes_large_batches_in_shared_memory(in_a_worker):
@@ -280,38 +270,10 @@ def tensors(draw):
     return tensor
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), st.one_of(tensors(), st.text(), st.builds(Ragged, tensors(), tensors()))))
 def test_any_batch_arrives_unchanged(entries):
     batch = Batch(entries)
     assert_same(pickle.loads(pickle.dumps(batch)), batch)
     assert_same(copy.deepcopy(batch), batch)
     assert_same(batch.to("cpu"), batch)
-
-
-NUMBERS = st.one_of(st.integers(-(2**31), 2**31), st.floats(width=32, allow_nan=False), st.booleans())
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {"n": NUMBERS, "t": st.lists(st.integers(0, 9), max_size=6), "s": st.text(max_size=5)},
-            optional={"o": st.one_of(st.none(), st.integers(-5, 5))},
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    st.data(),
-)
-def test_batches_of_any_records_equal_the_model(records, draw):
-    compression = draw.draw(st.sampled_from(["auto", "none"]))
-    indices = draw.draw(st.lists(st.integers(0, len(records) - 1), max_size=12))
-    with RecordList(records, compression=compression) as x:
-        f = Fields(
-            x, "s", n=Field(dtype="float64"), t=Field("padded", dtype="int32", multiple_of=4, pad=-1),
-            r=Field("ragged", "t", dtype="uint8"), k=Field("packed", "t", dtype="int64", length=7),
-            o=Field(dtype="int8", missing="mask")
-        )  # fmt: skip
-        assert_same(f[indices], gather_model.modelled(f)[indices])
-        assert_same(f.collate([f[i] for i in indices]), f[indices])

@@ -40,7 +40,11 @@ def of_nodes(samplers, local):
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("n", [12, 24, 97, 100, 1023])
 def test_each_record_once_and_on_its_node(n, nodes, local, shuffle):
-    first = of_nodes(ranks(n, nodes, local, shuffle=shuffle), local)
+    samplers = ranks(n, nodes, local, shuffle=shuffle)
+    assert np.concatenate(list(BatchSampler(samplers[0], 7))).tolist() == list(samplers[0])
+    if nodes == 1:
+        assert in_turn(samplers)[:n] == list(ShuffleSampler(n, seed=7, rank=0, world_size=1, shuffle=shuffle))
+    first = of_nodes(samplers, local)
     assert sum(map(len, first)) == n and set().union(*first) == set(range(n))
     assert max(map(len, first)) - min(map(len, first)) <= 1
     orders = set()
@@ -66,11 +70,6 @@ def test_the_parts_are_random():
         assert np.bincount([i % 4 for i in part]).min() > 200
 
 
-def test_one_node_has_the_plain_order():
-    (mine,) = ranks(100, 1, 1)
-    assert list(mine) == list(ShuffleSampler(100, seed=7, rank=0, world_size=1))
-
-
 @SHAPES
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_resuming_with_other_ranks(nodes, local, steps):
@@ -93,11 +92,6 @@ def test_resuming_with_other_ranks(nodes, local, steps):
         for sampler in after:
             sampler.set_epoch(4)
         assert of_nodes(after, local_after) == parts
-
-
-def test_batches():
-    for sampler, other in zip(ranks(1000, 2, 2, 5), ranks(1000, 2, 2, 5)):
-        assert np.concatenate(list(BatchSampler(sampler, 7))).tolist() == list(other)
 
 
 def test_states_of_other_nodes():

@@ -6,6 +6,7 @@ import pickle
 import sys
 import weakref
 
+import numpy as np
 import pytest
 
 import recstore
@@ -53,19 +54,17 @@ class Counting(RecordDataset):
 
 def test_it_is_a_dataset_of_the_records(x):
     dataset = RecordDataset(x)
-    assert isinstance(dataset, data.Dataset)
-    assert len(dataset) == 20
-    assert [dataset[i] for i in range(20)] == RECORDS
-    assert dataset[-1] == RECORDS[-1]
-    assert list(dataset) == RECORDS
+    assert isinstance(dataset, data.Dataset) and len(dataset) == 20
+    assert [dataset[i] for i in range(20)] == list(dataset) == RECORDS and dataset[-1] == RECORDS[-1]
     assert RecordDataset[int] is not RecordDataset  # generic, as Dataset is
-
-
-@pytest.mark.parametrize("index", [3, True, torch.tensor(3), pytest.param("numpy", id="numpy")])
-def test_an_index_of_any_integer_type_is_one_sample(x, index):
-    if isinstance(index, str):
-        index = pytest.importorskip("numpy", reason="needs numpy").int16(3)
-    assert RecordDataset(x)[index] == RECORDS[int(index)]
+    assert repr(dataset) == f"RecordDataset({x!r})"
+    assert repr(RecordDataset(x, pair)).endswith(f", transform={pair!r})")
+    for index in (3, True, torch.tensor(3), np.int16(3)):
+        assert dataset[index] == RECORDS[int(index)]
+    for view in (x[3:9], x.shuffled(1), x + x[:2], x.field("box"), x.lazy(), x.group_by("id")[3], x[:0]):
+        samples = RecordDataset(view).__getitems__(range(len(view)))
+        assert [type(sample) for sample in samples] == [type(record) for record in view] and samples == list(view)
+        assert loaded(RecordDataset(view)) == list(view)
 
 
 @pytest.mark.parametrize("indices", [
@@ -74,33 +73,20 @@ def test_an_index_of_any_integer_type_is_one_sample(x, index):
 ], ids=str)  # fmt: skip
 def test_a_batch_of_indices_is_a_list_of_samples(x, indices):
     expected = [RECORDS[i] for i in indices]
-    dataset = RecordDataset(x)
-    assert dataset[indices] == dataset.__getitems__(indices) == expected
-    transformed = RecordDataset(x, pair)
+    dataset, transformed = RecordDataset(x), RecordDataset(x, pair)
+    assert dataset[indices] == dataset.__getitems__(indices) == dataset.__getitems__(iter(indices)) == expected
     assert transformed[indices] == [pair(record) for record in expected]
-
-
-def test_a_batch_from_a_generator_of_indices(x):
-    dataset = RecordDataset(x, pair)
-    assert dataset.__getitems__(iter([1, 2])) == [(1, "n1"), (2, "n2")]
-
-
-def test_a_slice_is_a_list_of_samples(x):
-    assert RecordDataset(x)[2:8:3] == RECORDS[2:8:3]
-    assert RecordDataset(x, pair)[:2] == [(0, "n0"), (1, "n1")]
+    assert dataset[2:8:3] == RECORDS[2:8:3] and transformed[:2] == [(0, "n0"), (1, "n1")]
 
 
 @pytest.mark.parametrize("index, error", [
-    (20, IndexError), (-21, IndexError), ([0, 20], IndexError), (1.0, TypeError), ("id", TypeError), ([1.0], TypeError)
+    (20, IndexError), (-21, IndexError), ([0, 20], IndexError), (1.0, TypeError), ("id", TypeError), ([1.0], TypeError),
+    ([True, False] * 10, TypeError), (torch.tensor([True, False] * 10), TypeError)
 ])  # fmt: skip
 def test_wrong_indices(x, index, error):
     for dataset in (RecordDataset(x), RecordDataset(x, pair)):
-        pytest.raises(error, lambda: dataset[index])
-
-
-@pytest.mark.parametrize("make", [list, torch.tensor], ids=["list", "tensor"])
-def test_a_mask_is_refused(x, make):
-    pytest.raises(TypeError, lambda: RecordDataset(x)[make([True, False] * 10)]).match(r"x\[mask\]")
+        raised = pytest.raises(error, lambda: dataset[index])
+        assert "x[mask]" in str(raised.value) or not hasattr(index, "__len__") or len(index) < 20
 
 
 def test_only_the_fields_are_read(x):
@@ -110,13 +96,6 @@ def test_only_the_fields_are_read(x):
     pytest.raises(ValueError, lambda: RecordDataset(x, fields=())).match("leave it out")
 
 
-def test_every_view_can_be_read(x):
-    for view in (x[3:9], x.shuffled(1), x + x[:2], x.field("box"), x.lazy(), x.group_by("id")[3], x[[4, 4]]):
-        expected = [r if type(r) is list else dict(r) for r in view]
-        samples = RecordDataset(view).__getitems__(range(len(view)))
-        assert [r if type(r) is list else dict(r) for r in samples] == expected
-
-
 def test_the_values_of_a_dict():
     d = RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)})
     assert loaded(RecordDataset(d.values(), pair)) == [pair(record) for record in RECORDS]
@@ -124,25 +103,15 @@ def test_the_values_of_a_dict():
     assert RecordDataset(d.values()).records.segments == d.segments  # no store of its own
 
 
-@pytest.mark.parametrize("make", [lambda: RecordDict({1: 2}), lambda: RecordDict({1: 2}).items()])
-def test_the_error_for_a_dict_shows_the_code_to_write(make):
-    pytest.raises(TypeError, lambda: RecordDataset(make())).match(r"write RecordDataset\(d.values\(\)\)")
-
-
-@pytest.mark.parametrize("x", [[1, 2], None, "text", {"a": 1}], ids=str)
-def test_other_containers_are_refused(x):
-    pytest.raises(TypeError, lambda: RecordDataset(x)).match(r"RecordDataset\(RecordList\(x\)\)")
-
-
-def test_a_transform_must_be_callable(x):
-    pytest.raises(TypeError, lambda: RecordDataset(x, "id")).match(
-        "transform must be a function of one record, not str"
-    )
-
-
-def test_repr(x):
-    assert repr(RecordDataset(x)) == f"RecordDataset({x!r})"
-    assert repr(RecordDataset(x, pair)).endswith(f", transform={pair!r})")
+@pytest.mark.parametrize("arguments, remedy", [
+    (lambda: [RecordDict({1: 2})], "write RecordDataset(d.values())"),
+    (lambda: [RecordDict({1: 2}).items()], "write RecordDataset(d.values())"),
+    *((lambda other=other: [other], "RecordDataset(RecordList(x))") for other in ([1, 2], None, "text", {"a": 1})),
+    (lambda: [RecordList([1]), "id"], "transform must be a function of one record, not str")
+])  # fmt: skip
+def test_wrong_arguments(arguments, remedy):
+    raised = pytest.raises(TypeError, lambda: RecordDataset(*arguments()))
+    assert remedy in str(raised.value)
 
 
 def test_its_pickle_is_a_handle_and_the_transform(x, monkeypatch):
@@ -169,6 +138,9 @@ def shown(caught):
 def test_an_error_of_the_transform_names_the_record(x, read):
     caught = pytest.raises(ZeroDivisionError, lambda: read(RecordDataset(x, fail_at_seven)))
     assert "in the transform of record 7 of a RecordDataset" in shown(caught)
+    assert caught.traceback[-1].name == "fail_at_seven"
+    if sys.version_info >= (3, 11):  # exceptions have notes
+        assert str(caught.value) == "division by zero"
 
 
 def test_without_notes_the_message_names_the_record(x):
@@ -331,31 +303,23 @@ for attribute in ("__getitems__", "records"):
 WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache, ByProperties]
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize("around", [
-    lambda d: d, lambda d: data.Subset(d, range(20)), lambda d: data.random_split(d, [20])[0],
-    lambda d: data.ConcatDataset([d])
-], ids=["bare", "Subset", "random_split", "ConcatDataset"])  # fmt: skip
-def test_the_transform_of_a_delegating_wrapper_always_runs(x, wrapper, around):
-    samples = loaded(around(wrapper(RecordDataset(x))))
-    assert sorted(samples) == [("wrapped", i) for i in range(20)]
+class Outer(Delegating):
+    def __getitem__(self, index):
+        return "outer", *self.inner[index]
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_a_delegating_wrapper_in_a_stack(x, wrapper):
+def test_the_transform_of_a_delegating_wrapper_always_runs(x, wrapper):
     inner = wrapper(RecordDataset(x))
     expected = [("wrapped", i) for i in range(20)]
+    for around in (
+        inner, data.Subset(inner, range(20)), data.random_split(inner, [20])[0], data.ConcatDataset([inner])
+    ):  # fmt: skip
+        assert sorted(loaded(around)) == expected
     assert loaded(data.StackDataset(inner)) == [(sample,) for sample in expected]
     assert loaded(data.StackDataset(a=inner)) == [{"a": sample} for sample in expected]
-
-
-def test_wrappers_around_wrappers(x):
-    class Outer(Delegating):
-        def __getitem__(self, index):
-            return "outer", *self.inner[index]
-
-    assert loaded(Outer(Delegating(RecordDataset(x))))[1] == ("outer", "wrapped", 1)
-    assert loaded(data.Subset(Outer(Delegating(RecordDataset(x))), [2])) == [("outer", "wrapped", 2)]
+    assert loaded(Outer(inner))[1] == ("outer", "wrapped", 1)
+    assert loaded(data.Subset(Outer(inner), [2])) == [("outer", "wrapped", 2)]
 
 
 def test_a_proxy_written_in_c_is_read_sample_by_sample(x, monkeypatch):
@@ -406,30 +370,6 @@ def test_reads_from_within_another_dataset(x):
 
 
 # ---- DataLoader in one process ----
-
-
-def test_default_collate_and_shuffle(x):
-    batch = next(iter(data.DataLoader(RecordDataset(x, fields=["id", "name"]), batch_size=3)))
-    assert batch["id"].tolist() == [0, 1, 2] and batch["name"] == ["n0", "n1", "n2"]
-    assert sorted(loaded(RecordDataset(x, pair), shuffle=True)) == [pair(record) for record in RECORDS]
-
-
-def test_whole_batches_from_a_batch_sampler(x):
-    sampler = data.BatchSampler(data.SequentialSampler(range(20)), 8, drop_last=False)
-    batches = list(data.DataLoader(RecordDataset(x, pair), sampler=sampler, batch_size=None, collate_fn=list))
-    assert [len(batch) for batch in batches] == [8, 8, 4]
-    assert [sample for batch in batches for sample in batch] == [pair(record) for record in RECORDS]
-
-
-def test_an_empty_dataset():
-    assert loaded(RecordDataset(RecordList([]))) == RecordDataset(RecordList([])).__getitems__([]) == []
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
-def test_errors_keep_their_type_and_traceback(x):
-    caught = pytest.raises(ZeroDivisionError, lambda: RecordDataset(x, fail_at_seven)[7])
-    assert str(caught.value) == "division by zero"
-    assert caught.traceback[-1].name == "fail_at_seven"
 
 
 def test_a_closed_store(x):

@@ -32,7 +32,7 @@ def test_resume_at_every_position_on_other_ranks_and_batches():
     """A run on any number of ranks stops after any step; other ranks, with another batch size, yield the rest."""
     n = 23
     whole = permute.order(n, 6)
-    for before, after, size in itertools.product((1, 2, 3, 5), (1, 2, 4, 7), (1, 3, 8)):
+    for before, after, size in itertools.product((1, 2, 5), (1, 3, 7), (1, 3, 8)):
         for steps in range(-(-n // before) + 1):
             states = []
             for sampler in ranks(n, before, seed=6):
@@ -53,22 +53,6 @@ def test_resume_at_every_position_on_other_ranks_and_batches():
             assert len(taken) - (n - consumed) < after
             # The beginning of the epoch is repeated.
             assert taken[n - consumed :] == (whole * 7)[: len(taken) - (n - consumed)]
-
-
-def test_resume_with_drop_last():
-    for before, after in itertools.product((1, 2, 3), (1, 2, 5)):
-        for steps in range(23 // before + 1):
-            for sampler in ranks(23, before, drop_last=True):
-                list(itertools.islice(sampler, steps))
-                state = sampler.state_dict()
-            rest = []
-            for sampler in ranks(23, after, drop_last=True):
-                sampler.load_state_dict(state)
-                sampler.set_epoch(0)
-                rest.append(list(sampler))
-            consumed = state["consumed"]
-            assert consumed == (23 if steps == 23 // before else steps * before)
-            assert in_turn(rest) == permute.order(23, 0)[consumed : consumed + (23 - consumed) // after * after]
 
 
 def test_state_of_the_batches_a_loop_has_consumed():

@@ -84,23 +84,27 @@ def test_ranks_divide_the_items(name, drop_last):
 
 
 @every_sampler
-def test_resume_on_other_ranks(name):
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_resume_on_other_ranks(name, drop_last):
     make = MAKERS[name]
-    whole = items_of(make())
+    whole = items_of(make(drop_last=drop_last))
     for before, after in itertools.product((1, 2, 3), repeat=2):
-        for steps in range(0, -(-len(whole) // before) + 1, 2):
-            sampler = make(rank=0, world_size=before)
+        steps_of_an_epoch = len(whole) // before if drop_last else -(-len(whole) // before)
+        for steps in range(0, steps_of_an_epoch + 1, 2):
+            sampler = make(rank=0, world_size=before, drop_last=drop_last)
             list(itertools.islice(sampler, steps))
             state = sampler.state_dict()
-            assert state["consumed"] == min(steps * before, len(whole))
+            assert state["consumed"] == (len(whole) if steps == steps_of_an_epoch else steps * before)
             shares = []
             for rank in range(after):
-                later = make(rank=rank, world_size=after)
+                later = make(rank=rank, world_size=after, drop_last=drop_last)
                 later.load_state_dict(state)
                 later.set_epoch(0)
                 shares.append(items_of(later))
-            rest = whole[steps * before :]
-            assert in_turn(shares)[: len(rest)] == rest
+            rest = whole[state["consumed"] :]
+            if drop_last:
+                rest = rest[: len(rest) // after * after]
+            assert in_turn(shares)[: len(rest)] == rest and (not drop_last or len(in_turn(shares)) == len(rest))
 
 
 @every_sampler
@@ -115,6 +119,27 @@ def test_pickled_and_copied(name):
     assert state["consumed"] == 8
     for twin in copies:
         assert twin.state_dict() == state and items_of(twin) == whole
+
+
+@every_sampler
+def test_class_and_repr(name):
+    """Lightning replaces samplers that are not DistributedSamplers."""
+    sampler = MAKERS[name]()
+    assert isinstance(sampler, torch.utils.data.DistributedSampler)
+    assert repr(sampler).startswith(type(sampler).__name__ + "(")
+    if isinstance(sampler, (GroupSampler, LengthBatchSampler)):
+        assert isinstance(sampler, torch.utils.data.BatchSampler) and sampler.sampler is sampler
+
+
+@pytest.mark.parametrize("name", ["shuffle", "weights", "no replacement", "groups", "shards"])
+def test_the_order_follows_an_assigned_seed(name):
+    """The cache of the latest order must depend on the seed."""
+    sampler = MAKERS[name]()
+    first = items_of(sampler)
+    sampler.seed += 1
+    assert items_of(sampler) != first
+    sampler.seed -= 1
+    assert items_of(sampler) == first
 
 
 @pytest.mark.parametrize("name", EMPTY)

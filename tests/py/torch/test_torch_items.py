@@ -18,7 +18,7 @@ from recstore.torch import (  # noqa: E402
     WeightedSampler,
 )
 
-LENGTHS = [1 + i * 7 % 40 for i in range(2000)]
+LENGTHS = [1 + i * 7 % 40 for i in range(800)]
 SAMPLERS = {
     "shuffle": lambda: ShuffleSampler(700, seed=2),
     "weighted": lambda: WeightedSampler([1.0, 2.0] * 300, seed=2),
@@ -44,10 +44,10 @@ def test_the_items_are_those_of_the_epochs(kind):
     state = sampler.state_dict()
     items = Items(sampler, epochs=3)
     assert len(items) == len(expected)
-    order = numpy.random.default_rng(0).permutation(len(items))[:300].tolist()
+    order = numpy.random.default_rng(0).permutation(len(items))[:100].tolist()
     assert [items[i] for i in (*range(20), *order, -1)] == [expected[i] for i in (*range(20), *order, -1)]
     again = pickle.loads(pickle.dumps(items))
-    assert [again[i] for i in order[:50]] == [expected[i] for i in order[:50]]
+    assert [again[i] for i in order[:20]] == [expected[i] for i in order[:20]]
     assert sampler.state_dict() == state  # the sampler itself is where it was
 
 

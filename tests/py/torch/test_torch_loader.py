@@ -35,28 +35,18 @@ def shown(caught):
 
 @pytest.mark.parametrize("options", [{}, {"prefetch": 0}, {"threads": 3, "prefetch": 1}, {"prefetch": 50}], ids=str)
 def test_batches_in_the_order_of_the_dataset(options):
-    made = Loader(Batches(), batch_size=5, **options)
-    assert len(made) == 5
+    dataset = Batches()
+    made = Loader(dataset, batch_size=5, **options)
+    assert len(made) == 5 and threads() == []
     assert ids(made) == [list(range(i, min(i + 5, 23))) for i in range(0, 23, 5)]
-    assert ids(made) == ids(made)
-
-
-def test_batches_are_read_in_threads_unless_prefetch_is_0():
-    read_in = []
-    for prefetch in (2, 0):
-        dataset = Batches()
-        flat(Loader(dataset, batch_size=5, prefetch=prefetch))
-        read_in.append(set(dataset.read))
-    assert read_in == [{"recstore-read-ahead"}, {threading.current_thread().name}]
-
-
-def test_the_default_is_batches_of_one():
-    assert ids(Loader(Batches(3))) == [[0], [1], [2]]
-
-
-def test_drop_last():
-    whole = Loader(Batches(), batch_size=5, drop_last=True)
-    assert (len(whole), [len(batch) for batch in ids(whole)]) == (4, [5] * 4)
+    reader = threading.current_thread().name if options.get("prefetch") == 0 else "recstore-read-ahead"
+    assert set(dataset.read) == {reader}
+    assert ids(a for pair in zip(made, made) for a in pair) == [batch for batch in ids(made) for _ in range(2)]
+    dropping = Loader(dataset, batch_size=5, drop_last=True, **options)
+    assert (len(dropping), ids(dropping)) == (4, ids(made)[:4])
+    assert ids(Loader(Batches(3), **options)) == [[0], [1], [2]]
+    assert list(Loader(Batches(0), 3, **options)) == list(Loader(RecordList([]), shuffle=True, **options)) == []
+    assert threads() == []
 
 
 def test_a_store_gives_lists_of_records(x):
@@ -166,29 +156,6 @@ def test_torchs_samplers_draw_in_the_thread_of_the_loop():
     assert orders[0] == orders[1] != sorted(orders[0])
 
 
-def test_the_ranks_share_the_records(monkeypatch):
-    whole = []
-    for rank in range(2):
-        monkeypatch.setenv("RANK", str(rank))
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        made = Loader(Batches(22), batch_size=4, shuffle=True)
-        assert len(made) == 3
-        whole += flat(made)
-    assert sorted(whole) == list(range(22))
-
-
-def test_empty():
-    assert list(Loader(Batches(0), batch_size=3)) == list(Loader(RecordList([]), shuffle=True)) == []
-    assert threads() == []
-
-
-def test_two_iterators_at_once():
-    made = Loader(Batches(), batch_size=5)
-    assert ids(a for pair in zip(made, made) for a in pair) == [
-        list(range(i, min(i + 5, 23))) for i in range(0, 23, 5) for _ in range(2)
-    ]
-
-
 def test_it_pickles_like_its_dataset(x, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     made = Loader(x, batch_size=5, shuffle=True)
@@ -219,35 +186,22 @@ def test_an_error_is_raised_in_order_and_names_the_batch(prefetch):
     assert flat(batches) == list(range(9, 23))
 
 
-def test_the_note_of_a_large_batch_is_short():
-    caught = pytest.raises(KeyError, lambda: list(Loader(Failing(), batch_size=20)))
-    assert "with the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)" in shown(caught)
+def fail_to_pin(batch):
+    raise RuntimeError("out of page-locked memory")
 
 
-def test_an_error_in_a_transform_names_the_record(x):
-    with pytest.raises(ZeroDivisionError) as caught:
-        list(Loader(RecordDataset(x, lambda r: 1 / (r["id"] - 8)), batch_size=4))
-    assert "in the transform of record 8 of a RecordDataset" in shown(caught)
-    assert "in batch 2 of a Loader" in shown(caught)
-
-
-def test_indices_out_of_range(x):
-    caught = pytest.raises(IndexError, lambda: list(Loader(x, sampler=[0, 23], batch_size=2)))
-    assert "in batch 0 of a Loader, with the indices 0, 23" in shown(caught)
-
-
-def test_an_error_in_the_sampler_comes_after_the_batches_before_it():
-    def failing():
-        yield from range(6)
-        raise OSError("no more")
-
-    class Once:
-        def __iter__(self):
-            return failing()
-
-    batches = iter(Loader(Batches(), batch_size=2, sampler=Once(), prefetch=9))
-    assert ids(next(batches) for _ in range(3)) == [[0, 1], [2, 3], [4, 5]]
-    pytest.raises(OSError, lambda: next(batches)).match("no more")
+@pytest.mark.parametrize("kind, options, error, notes", [
+    (Failing, {"batch_size": 20}, KeyError, ["with the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)"]),
+    (lambda: RecordList(RECORDS), {"sampler": [0, 23], "batch_size": 2}, IndexError,
+     ["in batch 0 of a Loader, with the indices 0, 23"]),
+    (lambda: RecordDataset(RecordList(RECORDS), lambda r: 1 / (r["id"] - 8)), {"batch_size": 4}, ZeroDivisionError,
+     ["in the transform of record 8 of a RecordDataset", "in batch 2 of a Loader"]),
+    (Batches, {"pin_memory": True}, RuntimeError, ["in batch 0 of a Loader"])
+])  # fmt: skip
+def test_errors_name_the_batch(kind, options, error, notes, cuda, monkeypatch):
+    monkeypatch.setattr(loader, "pinned", fail_to_pin)
+    caught = pytest.raises(error, lambda: list(Loader(kind(), **{"pin_memory": False, **options})))
+    assert all(note in shown(caught) for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -272,23 +226,10 @@ def test_an_error_in_the_sampler_comes_after_the_batches_before_it():
 )
 def test_wrong_arguments(options, error, message):
     pytest.raises(error, lambda: Loader(Batches(), **options)).match(message)
-
-
-def test_a_dataset_that_cannot_be_read_by_indices():
     pytest.raises(TypeError, lambda: Loader(i for i in range(3))).match("a generator has no __getitem__")
 
 
 # ---- Threads ----
-
-
-def test_no_thread_before_the_first_batch_and_none_after_the_last():
-    made = Loader(Batches(), batch_size=5, threads=2)
-    batches = iter(made)
-    assert threads() == []
-    next(batches)
-    assert 1 <= len(threads()) <= 2
-    list(batches)
-    assert threads() == []
 
 
 def test_with_close_and_break_end_the_threads():
@@ -342,20 +283,7 @@ def test_with_cuda_batches_are_pinned_on_its_device(cuda, pin_memory):
     made = list(Loader(Batches(), batch_size=5, pin_memory=pin_memory))
     assert len(cuda[0]) == 5 and all(batch["pinned"] for batch in made)
     assert cuda[1] == [(3, "recstore-read-ahead")]
-
-
-def test_pin_memory_false(cuda):
     assert not any("pinned" in batch for batch in Loader(Batches(), pin_memory=False))
-
-
-def test_an_error_in_pinning_names_the_batch(cuda, monkeypatch):
-    def fail(batch):
-        raise RuntimeError("out of page-locked memory")
-
-    monkeypatch.setattr(loader, "pinned", fail)
-    with pytest.raises(RuntimeError, match="out of page-locked memory") as caught:
-        list(Loader(Batches()))
-    assert "in batch 0 of a Loader" in shown(caught)
 
 
 def test_without_cuda_pin_memory_true_warns(monkeypatch):

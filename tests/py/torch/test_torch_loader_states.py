@@ -24,14 +24,19 @@ def resumed(state, **options):
     "then", [{"batch_size": 5}, {"batch_size": 2, "threads": 2}, {"batch_size": 9, "prefetch": 0}], ids=str
 )
 @pytest.mark.parametrize("prefetch", [0, 2, 50])
-def test_a_run_resumes_where_the_loop_stopped(consumed, then, prefetch):
-    first = Loader(Batches(), batch_size=5, shuffle=True, seed=2, prefetch=prefetch)
+@pytest.mark.parametrize("order", [{"shuffle": True, "seed": 2}, {}], ids=["shuffled", "in order"])
+def test_a_run_resumes_where_the_loop_stopped(consumed, then, prefetch, order):
+    first = Loader(Batches(), batch_size=5, **order, prefetch=prefetch)
     whole, after = flat(first), flat(first)
     first.set_epoch(0)
     batches = iter(first)
     seen = flat(next(batches) for _ in range(consumed))
-    state = first.state_dict() if consumed else Loader(Batches(), shuffle=True, seed=2).state_dict()
-    later = resumed(state, shuffle=True, seed=2, **then)
+    state = first.state_dict() if consumed else Loader(Batches(), **order).state_dict()
+    assert len(pickle.dumps(state)) < 500
+    sampler = ShuffleSampler(23, **{"shuffle": False, **order})
+    sampler.load_state_dict(state)
+    assert seen + list(sampler) == whole
+    later = resumed(state, **order, **then)
     assert later.state_dict() == state
     assert seen + flat(later) == whole
     assert flat(later) == after
@@ -45,23 +50,6 @@ def test_the_state_of_an_ended_epoch_goes_on_with_the_next_one():
     assert flat(resumed(state, batch_size=4, shuffle=True)) == expected
 
 
-def test_a_loader_without_shuffle_resumes_too():
-    first = Loader(Batches(), batch_size=5)
-    next(iter(first))
-    assert flat(resumed(first.state_dict(), batch_size=3)) == list(range(5, 23))
-
-
-def test_the_state_is_a_small_dict_that_the_sampler_reads_as_well():
-    first = Loader(Batches(), batch_size=5, shuffle=True)
-    batches = iter(first)
-    seen = flat([next(batches)])
-    state = first.state_dict()
-    assert len(pickle.dumps(state)) < 500
-    sampler = ShuffleSampler(23)
-    sampler.load_state_dict(state)
-    assert sorted(seen + list(sampler)) == list(range(23))
-
-
 def test_a_batch_sampler_without_a_state_is_counted():
     first = Loader(Batches(), batch_sampler=CountingBatchSampler())
     batches = iter(first)
@@ -73,14 +61,9 @@ def test_a_batch_sampler_without_a_state_is_counted():
     assert later.state_dict() == state
     assert seen + flat(later) == flat(later) == list(range(23))
     assert later.state_dict()["batches"] == 0
-
-
-def test_counting_continues_after_a_resume():
-    made = Loader(Batches(), batch_sampler=CountingBatchSampler())
-    made.load_state_dict({**made.state_dict(), "batches": 4})
-    batches = iter(made)
-    assert flat([next(batches)]) == [4]
-    assert made.state_dict()["batches"] == 5
+    later.load_state_dict(state)
+    batches = iter(later)
+    assert flat([next(batches)]) == [4] and later.state_dict()["batches"] == 5
 
 
 def test_set_epoch_begins_another_epoch_at_its_first_batch():

@@ -65,13 +65,13 @@ def test_every_token_once(lengths, length, method, shuffle, data):
 
 
 def test_best_fit_cuts_and_pads_little():
-    lengths = np.random.default_rng(1).lognormal(5.8, 1.1, 60_000).astype(np.int64)
+    lengths = np.random.default_rng(1).lognormal(5.8, 1.1, 30_000).astype(np.int64)
     rows = list(pack(lengths, 2048))
     parts = np.bincount(np.concatenate([row.documents for row in rows]), minlength=len(lengths))
     assert lengths.sum() > 0.99 * 2048 * len(rows)
     assert (parts > -(-lengths // 2048)).mean() < 0.002  # cut, although it fits into fewer rows
     documents = np.concatenate([row.documents for row in rows[:100]])
-    assert len(set(documents // 6000)) == 10  # from the whole dataset
+    assert len(set(documents // 3000)) == 10  # from the whole dataset
 
 
 def test_order_of_documents():
@@ -85,11 +85,13 @@ def test_a_row_without_the_rows_before_it(monkeypatch):
     blocks = []
     make = packing.native.pack_best_fit
     monkeypatch.setattr(packing.native, "pack_best_fit", lambda counts, *rest: blocks.append(0) or make(counts, *rest))
-    sampler = pack(np.full(2_000_000, 100), 1000)
-    state = {**sampler.state_dict(), "consumed": 150_000}
+    sampler = pack(np.full(500_000, 100), 1000)
+    state = {**sampler.state_dict(), "consumed": 40_000}
     sampler.load_state_dict(state)
     next(iter(sampler))
     assert len(blocks) == 1
+    sampler = pack([3, 10**9, 5], 100)
+    assert [row.documents.tolist() for row in sampler._items(0, 5_000_000, 2)] == [[1], [1]] and len(sampler) > 10**7
 
 
 @pytest.mark.parametrize("most_groups, change", [(1 << 22, -5), (100, -5), (100, 5)])
@@ -100,12 +102,6 @@ def test_lengths_that_change(most_groups, change, monkeypatch):
     lengths += change
     with pytest.raises(recstore.errors.InputError, match="changed"):
         list(sampler)
-
-
-def test_a_document_of_a_billion_tokens():
-    sampler = pack([3, 10**9, 5], 100)
-    rows = sampler._items(0, 5_000_000, 2)
-    assert [row.documents.tolist() for row in rows] == [[1], [1]] and len(sampler) > 10**7
 
 
 SOURCES = {
@@ -209,8 +205,7 @@ def store_of(kind):
     return recstore.RecordList({"id": i, "tokens": KINDS[kind](tokens)} for i, tokens in enumerate(DOCUMENTS))
 
 
-@pytest.mark.parametrize("output", ["dict", "numpy"])
-@pytest.mark.parametrize("method", ["best-fit", "concat"])
+@pytest.mark.parametrize("output, method", [("dict", "best-fit"), ("numpy", "concat")])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_in_fields(kind, method, output):
     x = store_of(kind)
@@ -300,8 +295,9 @@ LOADERS = {
 }
 
 
-@pytest.mark.parametrize("source", ["store", "tokens"])
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize(
+    "name, source", [*((name, "store") for name in LOADERS), ("Loader", "tokens"), ("samples", "tokens")]
+)
 def test_loaders(name, source, tmp_path):
     x = store_of("uint16") if source == "store" else token_list(tmp_path)
     f = Fields(x, tokens=Field("packed", length=64))
@@ -309,19 +305,3 @@ def test_loaders(name, source, tmp_path):
     loader = LOADERS[name](f, BatchSampler(pack(lengths), 5))
     read = np.concatenate([batch["tokens"][batch["tokens_documents"] >= 0].numpy() for batch in loader])
     assert sorted(read) == sorted(np.concatenate(DOCUMENTS if source == "store" else list(x)))
-
-
-def test_a_loader_resumes():
-    f = Fields(store_of("uint16"), tokens=Field("packed", length=64))
-    whole = [batch["tokens"] for batch in Loader(f, batch_sampler=BatchSampler(pack(), 5))]
-    loader = Loader(f, batch_sampler=BatchSampler(pack(), 5))
-    list(itertools.islice(loader, 3))
-    state = loader.state_dict()
-    loader.close()
-    shares = []
-    for rank in range(3):
-        later = Loader(f, batch_sampler=BatchSampler(pack(rank=rank, world_size=3), 2))
-        later.load_state_dict(state)
-        shares.append([tokens for batch in later for tokens in batch["tokens"]])
-    rest = torch.cat(whole[3:])
-    assert torch.equal(torch.stack(in_turn(shares))[: len(rest)], rest)

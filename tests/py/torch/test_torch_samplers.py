@@ -20,11 +20,7 @@ SequentialSampler = torch.utils.data.SequentialSampler
 DistributedSampler = torch.utils.data.distributed.DistributedSampler
 BatchSampler = samplers.BatchSampler
 GroupSampler = samplers.GroupSampler
-LengthBatchSampler = samplers.LengthBatchSampler
-ShardSampler = samplers.ShardSampler
 ShuffleSampler = samplers.ShuffleSampler
-WeightedSampler = samplers.WeightedSampler
-
 MASK = 2**64 - 1
 
 
@@ -40,39 +36,13 @@ def test_epoch_0_is_the_order_of_shuffled():
 
 @pytest.mark.parametrize("epoch", [0, 1, 2, 77, 2**40])
 def test_seed_of_an_epoch(epoch):
-    sampler = ShuffleSampler(50, seed=9)
-    sampler.set_epoch(epoch)
-    assert list(sampler) == permute.order(50, 9 + permute.mix(epoch) & MASK)
-    assert sampler.epoch == epoch
-
-
-MAKERS = {
-    "shuffle": lambda seed: ShuffleSampler(9, seed=seed),
-    "shards": lambda seed: ShardSampler(9, boundaries=[3, 6, 9], seed=seed),
-    "weighted": lambda seed: WeightedSampler(range(1, 10), seed=seed),
-    "drawn": lambda seed: WeightedSampler(range(1, 10), replacement=False, seed=seed),
-    "groups": lambda seed: GroupSampler(range(9), 1, seed=seed),
-}
-
-
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_the_order_follows_an_assigned_seed(make):
-    """The cache of the latest order must depend on the seed."""
-    sampler = make(1)
-    first = list(sampler)
-    sampler.seed = 2
-    assert list(sampler) == list(make(2)) != first
-
-
-def test_orders_of_epochs_differ_and_repeat():
-    sampler, orders = ShuffleSampler(100, seed=1), []
-    for epoch in range(5):
+    for n in (50, 1023, 1024, 1025, 2048, 5000):  # chunks of an iterator have 1024 indices
+        sampler = ShuffleSampler(n, seed=9)
         sampler.set_epoch(epoch)
-        orders.append(tuple(sampler))
-        assert tuple(sampler) == orders[-1]  # the order stays until another epoch is set
-    assert len(set(orders)) == 5
-    following = ShuffleSampler(100, seed=2)
-    assert tuple(following) not in orders, "epochs of one seed are not epochs of another"
+        order = list(sampler)
+        assert order == permute.order(n, 9 + permute.mix(epoch) & MASK) == list(sampler)
+        assert sampler.epoch == epoch and set(map(type, order)) == {int}
+        assert sampler.state_dict()["consumed"] == n
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -80,9 +50,9 @@ def test_orders_of_epochs_differ_and_repeat():
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7, 8])
 def test_ranks_have_the_indices_of_distributed_sampler(world_size, drop_last, shuffle):
     """A DistributedSampler with our order yields the same indices on each rank."""
-    for n in [1, 2, 3, 5, 7, 8, 9, 16, 100, 101]:
+    for n in [1, 2, 7, 8, 9, 100, 101]:
         whole = list(ShuffleSampler(n, seed=4, shuffle=shuffle))
-        assert sorted(whole) == list(range(n))
+        assert sorted(whole) == list(range(n)) and (shuffle or whole == sorted(whole))
         for rank, sampler in enumerate(ranks(n, world_size, seed=4, drop_last=drop_last, shuffle=shuffle)):
             reference = DistributedSampler(range(n), world_size, rank, shuffle=False, drop_last=drop_last)
             assert list(sampler) == [whole[i] for i in reference], (n, rank)
@@ -91,10 +61,6 @@ def test_ranks_have_the_indices_of_distributed_sampler(world_size, drop_last, sh
                 reference.num_samples,
                 reference.total_size,
             )
-
-
-def test_without_shuffle_records_keep_their_order():
-    assert list(ShuffleSampler(5, shuffle=False)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("n", [10**9, 2**48])
@@ -107,18 +73,6 @@ def test_long_orders_take_no_memory(n):
     last = list(iter(sampler))  # list(sampler) would make room for a whole epoch
     assert last == [permute.at(n, 3, n - 10 + i) for i in range(1, 10, 2)]
     assert sys.getsizeof(sampler) + len(pickle.dumps(sampler)) < 2000
-
-
-def test_many_indices_of_one_iterator():
-    """Less than one chunk of 1024 indices, whole chunks, and a partial last chunk."""
-    for n in (1023, 1024, 1025, 2048, 5000):
-        sampler = ShuffleSampler(n, seed=1)
-        assert list(sampler) == permute.order(n, 1)
-        assert sampler.state_dict()["consumed"] == n
-
-
-def test_indices_are_ints():
-    assert {type(index) for index in ShuffleSampler(10)} == {int}
 
 
 # ---- Batches ----
@@ -238,18 +192,6 @@ def test_bad_arguments():
 
 
 # ---- Kinds and copies ----
-
-
-def test_all_subclass_distributed_sampler():
-    """Lightning replaces samplers of other classes."""
-    for sampler in (
-        ShuffleSampler(4), WeightedSampler([1, 1]), LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2),
-        ShardSampler(4, boundaries=[2, 4]), BatchSampler(ShuffleSampler(4), 2)
-    ):  # fmt: skip
-        assert isinstance(sampler, DistributedSampler)
-        assert repr(sampler).startswith(type(sampler).__name__.removeprefix("_Distributed") + "(")
-    for sampler in (LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2)):
-        assert isinstance(sampler, torch.utils.data.BatchSampler) and sampler.sampler is sampler
 
 
 def test_native_batches_check_their_arguments():

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 
 from gather_model import assert_same  # noqa: E402
 from torch.utils import data  # noqa: E402
+from torch_batches import Delegating  # noqa: E402
 from torch_records import ORDER, N, everything, record, x  # noqa: E402, F401
 
 import recstore  # noqa: E402
@@ -68,23 +69,6 @@ def test_through_subset_and_concat(x):
     assert_same(next(iter(loader)), f[[4, 5]])
 
 
-class Doubling:
-    """A user's dataset that forwards unknown attributes."""
-
-    def __init__(self, dataset):
-        self.dataset = dataset
-
-    def __getattr__(self, name):
-        return getattr(self.dataset, name)
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __getitem__(self, i):
-        sample = self.dataset[i]
-        return {**sample, "id": sample["id"] * 2}
-
-
 @pytest.mark.parametrize("batch", [np.array([4, 1]), np.array([4]), [4, 1], torch.tensor([4, 1])])
 def test_batches_of_indices_need_batch_size_none(x, batch):
     for dataset in (Fields(x, "id"), RecordDataset(x)):
@@ -93,8 +77,12 @@ def test_batches_of_indices_need_batch_size_none(x, batch):
 
 
 def test_a_wrapper_is_not_bypassed(x):
+    class Doubling(Delegating):
+        def __getitem__(self, i):
+            return {"id": self.inner[i]["id"] * 2}
+
     f = Fields(x, "id", "box")
-    batch = next(iter(data.DataLoader(Doubling(f), batch_size=3, collate_fn=f.collate)))
+    batch = next(iter(data.DataLoader(Doubling(f), batch_size=3, collate_fn=data.default_collate)))
     assert batch["id"].tolist() == [0, 2, 4]
 
 

@@ -170,6 +170,10 @@ ARRAYS = [
     np.rec.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")])[0], type("MyFloat64", (np.float64,), {})(0.5),
     type("Quantity", (np.ndarray,), {})((2, 3), "i4")
 ]  # fmt: skip
+if hasattr(np.dtypes, "StringDType"):
+    ARRAYS += [
+        np.array(["a", "bc"], np.dtypes.StringDType(**options)) for options in ({"na_object": None}, {"coerce": False})
+    ]
 
 
 @pytest.mark.parametrize("value", ARRAYS, ids=lambda v: type(v).__name__)
@@ -183,13 +187,6 @@ def test_arrays(value):
         assert got == {"a": 1, "b": 2.5}
     else:
         assert (got if isinstance(got, (list, float)) else got.tolist()) == value.tolist()
-
-
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy without StringDType")
-def test_strings_of_numpy():
-    for options in ({"na_object": None}, {"coerce": False}):
-        value = np.array(["a", "bc"], np.dtypes.StringDType(**options))
-        assert apply_remedy(value)[0] == ["a", "bc"]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -228,6 +225,8 @@ def test_pandas():
     moment = pd.Timestamp("2024-10-27 00:30:00.123456789", tz="UTC").tz_convert("Europe/Berlin")
     instant, zone = apply_remedy(moment)[0]
     assert pd.Timestamp(instant, tz="UTC").tz_convert(zone) == moment
+    assert apply_remedy(pd.Timestamp(123456789))[0] == (pd.Timestamp(123456789).to_datetime64(), None)
+    assert apply_remedy(pd.CategoricalDtype(["b", "a"], ordered=True))[0] == (["b", "a"], True)
     assert apply_remedy(pd.Timedelta(5, "ns"))[0] == np.timedelta64(5, "ns")
     ordinal, freq = apply_remedy(pd.Period("2024-05", "M"))[0]
     assert pd.Period(ordinal=ordinal, freq=freq) == pd.Period("2024-05", "M")
@@ -240,13 +239,9 @@ def test_pandas():
     assert apply_remedy(pd.CategoricalDtype())[0] == (None, False)
     assert apply_remedy(pd.DataFrame({"a": [1], "b": ["x"]}))[0] == {"a": [1], "b": ["x"]}
     assert apply_remedy(pd.offsets.MonthEnd())[0] == pd.offsets.MonthEnd().freqstr
-
-
-def test_pandas_without_a_zone_and_with_categories():
-    pd = pytest.importorskip("pandas")
-    instant, zone = apply_remedy(pd.Timestamp(123456789))[0]
-    assert zone is None and pd.Timestamp(instant) == pd.Timestamp(123456789)
-    assert apply_remedy(pd.CategoricalDtype(["b", "a"], ordered=True))[0] == (["b", "a"], True)
+    pa = pytest.importorskip("pyarrow")
+    for value in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])):
+        assert "repeated columns" in refusal_of(value)
 
 
 class Repeating:
@@ -279,12 +274,6 @@ def test_entries_for_one_key_are_kept():
     assert email.message_from_bytes(apply_remedy(message)[0])["To"] == "a@b" and b"text" in apply_remedy(message)[0]
     element = xml.etree.ElementTree.fromstring("<a b='1'><c/></a>")
     assert xml.etree.ElementTree.fromstring(apply_remedy(element)[0])[0].tag == "c"
-
-
-def test_lost_repeated_columns_are_named():
-    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    for value in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pa.table([[1], [2]], names=["a", "a"])):
-        assert "repeated columns" in refusal_of(value)
 
 
 def test_tensors_that_are_made_of_others():
@@ -354,17 +343,14 @@ def test_registration_is_advised_where_it_works(registry):
         assert type(got) is type(value) and pickle.dumps(got) == pickle.dumps(value)
 
 
-def test_an_object_that_contains_itself():
-    value = Nested()
-    value.itself = value
-    assert "encode= and decode=: it contains itself" in refusal_of(value)
-
-
 def test_both_functions_are_advised_where_an_attribute_cannot_be_stored(registry):
     text = refusal_of(Sum([1]))
     assert "its attribute lock is a _thread.lock" in text and "encode= and decode=" in text
     register(Sum, encode=lambda s: s.values, decode=Sum)
     assert store_and_read(Sum([1])).values == [1]
+    value = Nested()
+    value.itself = value
+    assert "encode= and decode=: it contains itself" in refusal_of(value)
     deep = with_attributes(Point(1, 2), inner=with_attributes(Point(3, 4), more=[Sum([1])]))
     register(Sum)
     assert "inner.more[0].lock" in refusal_of(deep)

@@ -62,27 +62,28 @@ def same(a, b):
     return a.tobytes() == b.tobytes() or (a.dtype.char in "gG" and np.array_equal(a, b))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: f"{d!s:.40}")
+def test_every_dtype(dtype, tmp_path):
+    array = make(dtype)
+    assert round_trips(array, tmp_path, same)
+    assert round_trips(array[::2, 1:], None, same)
+    if not dtype.itemsize:
+        return
+    array = make(dtype, (300, 7))
+    with RecordList([array] * 2) as x:
+        assert same(x[1], array)
+    scalar = array[1, 1]
+    if isinstance(scalar, np.generic) and not isinstance(scalar, (bytes, str)):
+        native = scalar if scalar.dtype.names else scalar.astype(scalar.dtype.newbyteorder("="))[()]
+        assert round_trips(native, tmp_path, same)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [DTYPES[2], *map(np.dtype, ["i4", ">f8", "U2", "S0"])], ids=lambda d: f"{d!s:.40}")
 def test_every_layout(dtype, layout, tmp_path):
     if layout in ("0-d", "broadcast") and dtype.itemsize == 0:
         pytest.skip("no item")
-    array = make(dtype)
-    if layout == "0-d":
-        array = array[:1, :1].reshape(())
-    else:
-        array = LAYOUTS[layout](array)
-    assert round_trips(array, tmp_path, same)
-
-
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.itemsize], ids=lambda d: f"{d!s:.40}")
-def test_large_and_scalar(dtype, tmp_path):
-    array = make(dtype, (300, 7))
-    assert round_trips(array, tmp_path, same)
-    scalar = array[1, 1]
-    if isinstance(scalar, np.generic) and not isinstance(scalar, (bytes, str)):
-        native = scalar.dtype.newbyteorder("=") if scalar.dtype.names is None else scalar.dtype
-        assert round_trips(scalar.astype(native)[()] if scalar.dtype.names is None else scalar, tmp_path, same)
+    assert round_trips(LAYOUTS[layout](make(dtype)), None, same)
 
 
 def test_decoded_arrays_belong_to_the_caller():
@@ -90,12 +91,6 @@ def test_decoded_arrays_belong_to_the_caller():
         x[0]["a"] = 5
         assert x[0]["a"].tolist() == [0, 0, 0]
         assert x[0].flags.writeable and x[0].flags.owndata or isinstance(x[0].base, bytearray)
-
-
-def test_the_order_is_kept():
-    array = np.asfortranarray(make(DTYPES[0]))
-    with RecordList([array]) as x:
-        assert x[0].flags.f_contiguous and not x[0].flags.c_contiguous
 
 
 def test_bytes_between_fields():
@@ -155,14 +150,13 @@ needs_strings = pytest.mark.skipif(
     ids=str,
 )
 def test_string_arrays(array, tmp_path):
-    dtype = np.dtypes.StringDType()
-
     def equal(a, b):
         return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tolist() == b.tolist()
 
-    array = np.array(array, dtype=dtype)
+    array = np.array(array, dtype=np.dtypes.StringDType())
     assert round_trips(array, tmp_path, equal)
-    assert round_trips(array.T[..., ::-1] if array.ndim else array, tmp_path, equal)
+    if array.ndim:
+        assert round_trips(array.T[..., ::-1], None, equal)
 
 
 @needs_strings
@@ -194,13 +188,6 @@ def _texts(count):
     out = np.zeros(count, [("a", "i1"), ("t", "U2", (2,))])
     out["t"] = "zz"
     return out
-
-
-@pytest.mark.parametrize("dtype", ["S0", "U0", "V0"])
-def test_arrays_of_empty_items_keep_their_dtype(dtype):
-    array = np.ndarray((3,), dtype)
-    with RecordList([array]) as x:
-        assert x[0].dtype == array.dtype and x[0].shape == (3,)
 
 
 @pytest.mark.parametrize("node", [w.any_(), w.ndarray(np.array(["ab", "cd"]), True)])

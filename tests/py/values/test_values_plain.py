@@ -5,6 +5,7 @@ import datetime as dt
 import decimal
 import fractions
 import gc
+import itertools
 import math
 import pathlib
 import random
@@ -24,12 +25,14 @@ from recstore.errors import EncodeError
 NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8_DEAD_BEEF_0001))[0]
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 DEEP = frozenset([frozenset([frozenset([1, (2, frozenset(["a"]))])])])
+MOVED = collections.OrderedDict(a=1, b=2)
+MOVED.move_to_end("a")
 VALUES = [
     0j, complex(-0.0, 0.0), complex(0.0, -0.0), complex(NAN, -0.0), complex(math.inf, NAN), complex(1e-320, -1.7e308),
     bytearray(), bytearray(b"\0\xff" * 700), set(), {1, "a", (2, 3), None, 2.5, frozenset([1])}, {0.0, NAN},
     frozenset(), DEEP, range(0), range(5), range(10, -10, -3), range(-(10**30), 10**40, 10**20), slice(None),
     slice(1, None, -2), slice([1], {"a": 2}, (3,)), Ellipsis, collections.OrderedDict(),
-    collections.OrderedDict([("b", 1), ("a", [2])]), collections.Counter(), collections.Counter("mississippi"),
+    collections.OrderedDict([("b", 1), ("a", [2])]), MOVED, collections.Counter(), collections.Counter("mississippi"),
     collections.Counter({"a": -1, "b": 2.5, (1, 2): 10**30}), collections.defaultdict(None, {"a": 1}),
     collections.defaultdict(bytearray, {1: bytearray(b"x")}),
     *(collections.defaultdict(f, {"a": f()}) for f in (
@@ -56,8 +59,19 @@ VALUES = [
 @pytest.mark.parametrize(
     "value", VALUES, ids=lambda v: f"{type(v).__name__}-{sorted(map(repr, v)) if type(v) is set else v!r:.30}"
 )
-def test_round_trip(value, tmp_path):
-    assert round_trips(value, tmp_path)
+def test_round_trip(value):
+    assert round_trips(value)
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_through_a_file(compression, tmp_path):
+    """As values of each kind of node: constants, values beside others, and values that describe themselves."""
+    records = [{str(i): value for i, value in enumerate(VALUES)}] * 3 + [[value] for value in VALUES]
+    for rows in (records[:3], records, VALUES):
+        with RecordList(rows, compression=compression) as x:
+            x.save(tmp_path / "x.rec")
+        with recstore.open(tmp_path / "x.rec", verify="full") as x:
+            assert all(map(alike, x, rows)) and len(x) == len(rows)
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
@@ -65,7 +79,7 @@ def test_many_different_values(compression):
     """The types of the values vary from record to record."""
     draw = random.Random(7)
     rows = []
-    for i in range(3000):
+    for i in range(1000):
         row = {
             "when": dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=draw.getrandbits(50)),
             "day": dt.date.fromordinal(draw.randrange(1, 3_000_000)), "id": uuid.UUID(int=draw.getrandbits(128)),
@@ -79,7 +93,7 @@ def test_many_different_values(compression):
         rows.append(row)
     with RecordList(rows, compression=compression) as x:
         assert all(map(alike, x, rows))
-        indices = draw.sample(range(3000), 300)
+        indices = draw.sample(range(1000), 300)
         assert alike(x.get_many(indices), [rows[i] for i in indices])
 
 
@@ -88,11 +102,7 @@ KEYS = [v for v in VALUES if not isinstance(v, (bytearray, set, dict, collection
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_as_dict_keys(compression):
-    rows = [
-        {key: i, (key, 1): "t"}
-        for i, key in enumerate(KEYS)
-        if not (isinstance(key, decimal.Decimal) and key.is_snan())
-    ]
+    rows = [{key: i, (key, 1): "t"} for i, key in enumerate(KEYS) if "sNaN" not in repr(key)]
     with RecordList(rows + rows, compression=compression) as x:
         assert all(map(alike, x, rows + rows))
 
@@ -117,13 +127,6 @@ def test_immutable_constants_are_made_once():
 def test_singletons_stay():
     with RecordList([..., dt.timezone.utc, BERLIN]) as x:
         assert x[0] is ... and x[1] is dt.timezone.utc and x[2] is BERLIN
-
-
-def test_the_order_of_an_ordered_dict_after_a_move():
-    value = collections.OrderedDict(a=1, b=2)
-    value.move_to_end("a")
-    with RecordList([value]) as x:
-        assert list(x[0]) == ["b", "a"]
 
 
 def test_attributes_on_dict_types_are_refused():
@@ -200,21 +203,22 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("code", "extra", "payload"), INVALID, ids=str)
-@pytest.mark.parametrize("compression", ["auto", "none"])
-def test_an_invalid_payload(code, extra, payload, compression, tmp_path, monkeypatch):
+def test_an_invalid_payload(code, extra, payload, tmp_path, monkeypatch):
     """Reading and the deep check refuse an invalid payload."""
     from recstore.values import ext_types
 
     if code in (28, 29):
         pytest.importorskip("torch")
     monkeypatch.setattr(ext_types, "describe", lambda value, writer=None: (code, extra, payload))
-    with RecordList([[len], 5, [len]], compression=compression) as x:
-        x.save(tmp_path / "x.rec")
+    for compression in ("auto", "none"):
+        with RecordList([[len], 5, [len]], compression=compression) as x:
+            x.save(tmp_path / compression)
     monkeypatch.undo()
-    with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
-        assert x[1] == 5
-        pytest.raises(recstore.errors.CorruptError, lambda: x[0]).match("^record 0: ")
-    pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / "x.rec", verify="full"))
+    for compression in ("auto", "none"):
+        with recstore.open(tmp_path / compression, allow_pickle=True) as x:
+            assert x[1] == 5
+            pytest.raises(recstore.errors.CorruptError, lambda: x[0]).match("^record 0: ")
+        pytest.raises(recstore.errors.CorruptError, lambda: recstore.open(tmp_path / compression, verify="full"))
 
 
 def test_an_unknown_time_zone_is_not_a_corruption(monkeypatch, tmp_path):
@@ -253,15 +257,12 @@ def test_no_references_leak():
 
 
 def test_decimals_stored_and_read_under_any_context():
-    for stored in (0, 1):
+    for stored, read in itertools.product((0, 1), repeat=2):
         with decimal.localcontext() as context:
             context.capitals = stored
-            x = RecordList([decimal.Decimal("1E+50"), decimal.Decimal("-sNaN12"), decimal.Decimal("-Infinity")])
-        for read in (0, 1):
-            with decimal.localcontext() as context:
+            with RecordList(map(decimal.Decimal, ("1E+50", "-sNaN12", "-Infinity"))) as x:
                 context.capitals = read
                 assert [str(d).upper() for d in x] == ["1E+50", "-SNAN12", "-INFINITY"]
-        x.close()
 
 
 def test_a_chain_map_without_maps():

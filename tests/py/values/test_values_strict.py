@@ -116,29 +116,21 @@ READS = {
     "joined": lambda x: (x + x)[25], "fields": lambda x: x.fields("id", "boxes")[0],
     "index_by": lambda x: x.index_by("id")[7], "group_by": lambda x: x.group_by("id")[7][0],
     "items": lambda x: next(iter(x.index_by("id").items()))[1], "values": lambda x: x.index_by("id").values()[0],
-    "dict get": lambda x: x.index_by("id").get(3), "dict get_many": lambda x: x.index_by("id").get_many([3])[0]
+    "dict get": lambda x: x.index_by("id").get(3), "dict get_many": lambda x: x.index_by("id").get_many([3])[0],
+    "dict": lambda x: RecordDict({("a", 1): x[1]})["a", 1], "lazy": lambda x: {"boxes": x.lazy()[0]["boxes"]},
+    "lazy get": lambda x: {"boxes": x.lazy()[0].get("boxes")}, "field": lambda x: {"boxes": x.field("boxes")[0]},
+    "shallow copy": lambda x: dict(x[0])
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_every_way_to_read_a_record(x, read):
     record = read(x)
-    assert len(warned(lambda: record.update(id=1))) == 1
+    assert len(warned(lambda: record.update(id=1))) == (type(record) is not dict)
     assert len(warned(lambda: record["boxes"].append(1))) == 1
-
-
-def test_fields_and_lazy_records(x):
-    assert len(warned(lambda: x.field("boxes")[0].append(1))) == 1
-    assert len(warned(lambda: x.lazy()[0]["boxes"].append(1))) == 1
-    assert len(warned(lambda: x.lazy()[0].get("boxes").append(1))) == 1
-    assert x.field("id")[0] == 0 and x.lazy()[1] == RECORDS[1]
-
-
-def test_the_values_of_a_RecordDict_and_its_keys():
-    with RecordDict({("a", i): [i] for i in range(3)}) as d:
-        assert len(warned(lambda: d["a", 1].append(1))) == 1
-        assert list(d) == [("a", i) for i in range(3)] and d == {("a", i): [i] for i in range(3)}
-        assert type(next(iter(d))) is tuple
+    assert warned(lambda: record.setdefault("id", 5)) == []  # of an existing key
+    default = []
+    assert x.field("no", default=default)[0] is default and x.lazy()[0].get("no", default) is default
 
 
 COPIES = {
@@ -170,12 +162,6 @@ def test_a_copy_belongs_to_the_program(x, make):
 
     assert warned(change) == []
     assert type(make(copy.deepcopy(RECORDS[2]))) in type(copied).__mro__
-
-
-def test_the_containers_of_a_shallow_copy_still_warn_and_of_a_deep_one_do_not(x):
-    assert len(warned(lambda: dict(x[0])["boxes"].append(1))) == 1
-    assert warned(lambda: copy.deepcopy(x[0])["boxes"].append(1)) == []
-    assert warned(lambda: pickle.loads(pickle.dumps(x[0]))["boxes"][0].append(1)) == []
 
 
 def is_plain(value):
@@ -229,12 +215,6 @@ def test_strict_types_equal_the_builtin_types(x):
         assert is_plain(z.to_list()) and z[1] == {"c": {1, 2, 3}}
 
 
-def test_defaults_are_the_objects_of_the_caller(x):
-    default = []
-    assert x.field("no", default=default)[0] is default and x.lazy()[0].get("no", default) is default
-    assert x.index_by("id").get(99, default) is default and x.get_many([99], default=default)[0] is default
-
-
 def test_a_value_that_cannot_be_stored_is_named(x):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -256,10 +236,6 @@ def test_the_function_of_map_may_change_its_record(x):
 
     assert warned(change) == []
     assert len(warned(lambda: x.filter(lambda r: r.pop("id")))) == 1
-
-
-def test_setdefault_of_an_existing_key_only_reads(x):
-    assert warned(lambda: x[0].setdefault("id", 5)) == []
 
 
 def test_other_libraries(x):
@@ -423,32 +399,28 @@ def test_another_value_is_an_error_before_the_build(monkeypatch, value, tmp_path
 
 
 def test_a_program_with_workers(tmp_path):
-    pytest.importorskip("torch")
     program = tmp_path / "train.py"
     program.write_text(
         textwrap.dedent(
             """
+            import multiprocessing
             import recstore
-            from torch.utils.data import DataLoader, Dataset
 
-            class Samples(Dataset):
-                def __init__(self):
-                    self.x = recstore.RecordList({"id": i, "boxes": []} for i in range(8))
-                def __len__(self):
-                    return len(self.x)
-                def __getitem__(self, i):
-                    record = self.x[i]
-                    record["boxes"].append(i)  # line 12
-                    return record
+            def sample(x):
+                record = x[0]
+                record["boxes"].append(1)  # line 7
+                return record
 
             if __name__ == "__main__":
+                x = recstore.RecordList({"id": i, "boxes": []} for i in range(8))
                 for method in ("fork", "spawn"):
-                    for record in DataLoader(Samples(), None, num_workers=1, multiprocessing_context=method):
-                        record["main"] = 1
-                        assert type(record) is dict and type(record["boxes"]) is list
+                    with multiprocessing.get_context(method).Pool(1) as pool:
+                        record = pool.apply(sample, (x,))
+                    record["main"] = 1
+                    assert type(record) is dict and type(record["boxes"]) is list
             """
         )
     )
     out = waiting.python(program, check=True)
-    assert out.stderr.count("train.py:12: RuntimeWarning: record 0['boxes'], read from a recstore store") == 2
+    assert out.stderr.count("train.py:7: RuntimeWarning: record 0['boxes'], read from a recstore store") == 2
     assert out.stderr.count("RuntimeWarning") == 2

@@ -8,7 +8,7 @@ import kinds
 import numpy as np
 import pytest
 import waiting
-from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky
+from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky, open_from_handle
 
 import recstore
 from recstore import Error, Record, RecordList, register
@@ -23,11 +23,8 @@ def fresh(monkeypatch):
     monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr(trust, "_seen", {})
     if "recstore.values.ext_types" in sys.modules:
-        monkeypatch.setattr(
-            sys.modules["recstore.values.ext_types"],
-            "_handlers",
-            type(sys.modules["recstore.values.ext_types"]._handlers)(),
-        )
+        ext_types = sys.modules["recstore.values.ext_types"]
+        monkeypatch.setattr(ext_types, "_handlers", type(ext_types._handlers)())
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     kinds.constructor_calls.clear()
 
@@ -132,12 +129,7 @@ def test_a_store_of_records_and_objects(path):
     that has only the handle."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
-    from recstore.shm import registry
-
-    function, arguments = mixed.__reduce__()
-    registry._attached.clear()
-    other = function(*arguments)
-    for store in (mixed, other):
+    for store in (mixed, open_from_handle(mixed)):
         assert type(store[0]) is Record and store[1] == Attrs(1)
 
 
@@ -192,10 +184,11 @@ def test_a_view_with_pickles_is_saved(tmp_path):
 # ---- other processes -------------------------------------------------------------------------------------------------
 
 
-def seen_by(store, i, method):
+def seen_by(method, *reads):
+    """What a process, started by `method`, reads at each `(store, i)`."""
     context = multiprocessing.get_context(method)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=kinds.look, args=(store, i, sender))
+    process = context.Process(target=kinds.look, args=(reads, sender))
     process.start()
     sender.close()
     try:
@@ -206,37 +199,33 @@ def seen_by(store, i, method):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_a_built_store(method):
-    with RecordList(ROWS) as x:
-        assert seen_by(x, 0, method) == ("kinds.Plain", "Plain(x=1, y=[2])")
-    with RecordList([Point(1, 2)], on_unsupported="pickle") as x:
-        assert seen_by(x[:], 0, method) == ("kinds.Point", "Point(1, 2)")
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_of_a_local_class(method):
-    with RecordList([kinds.local_class()(1)]) as x:
-        name, text = seen_by(x, 0, method)
+def test_what_workers_trust(method, tmp_path):
+    """Workers make objects of a store that was built here, and trust an opened store no more than its opener does."""
+    path = tmp_path / "x.rec"
+    with (
+        RecordList([Plain(1), Pair(1, 2), Point(1, 2)], on_unsupported="pickle") as built,
+        RecordList([kinds.local_class()(1)]) as local,
+    ):
+        built.save(path)
+        with (
+            recstore.open(path) as plain,
+            recstore.open(path, classes=[Pair], copy=True) as pairs,
+            recstore.open(path, allow_pickle=True) as pickles,
+        ):
+            reads = [(built, 0), (built[2:], 0), (local, 0), (plain, 0), (plain[2:], 0)]
+            reads += [(pairs, 0), (pairs, 1), (pairs, 2), (pickles, 0), (pickles, 2)]
+            seen = seen_by(method, *reads)
+    name, text = seen.pop(2)
     if method == "fork":
         assert name == "kinds.local_class.<locals>.Local"
     else:
         assert name == "Error" and text.startswith("record 0: cannot load class kinds.local_class.<locals>.Local: ")
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_trust_an_opened_store_no_more_than_its_opener(method, tmp_path):
-    with RecordList([Plain(1), Pair(1, 2), Point(1, 2)], on_unsupported="pickle") as x:
-        x.save(tmp_path / "x.rec")
-    with recstore.open(tmp_path / "x.rec") as x:
-        assert seen_by(x, 0, method)[0].endswith(".Record")
-        assert seen_by(x[2:], 0, method)[0] == "UntrustedError"
-    with recstore.open(tmp_path / "x.rec", classes=[Pair], copy=True) as x:
-        assert seen_by(x, 0, method)[0].endswith(".Record")
-        assert seen_by(x, 1, method) == ("kinds.Pair", "Pair(left=1, right=2)")
-        assert seen_by(x, 2, method)[0] == "UntrustedError"
-    with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
-        assert seen_by(x, 0, method)[0].endswith(".Record")
-        assert seen_by(x, 2, method) == ("kinds.Point", "Point(1, 2)")
+    plain, point = ("kinds.Plain", "Plain(x=1, y=[])"), ("kinds.Point", "Point(1, 2)")
+    assert seen[:2] == [plain, point]
+    assert [name.rpartition(".")[2] for name, _ in seen[2:]] == [
+        *("Record", "UntrustedError"), *("Record", "Pair", "UntrustedError"), *("Record", "Point")
+    ]  # fmt: skip
+    assert seen[5] == ("kinds.Pair", "Pair(left=1, right=2)") and seen[-1] == point
 
 
 @pytest.mark.parametrize("arrays", ["copy", "view"])
