@@ -131,45 +131,45 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         self._forget()
 
     def _forget(self) -> None:
-        self._begins: tuple[int, list[int]] = 0, [0]  # an epoch, and the first token of its parts as far as known
-        self._part: tuple[tuple[int, int], Int64s] | None = None
-        self._stretch: tuple[tuple[int, int], tuple[NDArray[Any], Int64s]] | None = None
-        self._block: tuple[tuple[int, int], tuple[NDArray[Any], Any, Any]] | None = None
+        self._begins: tuple[int | None, list[int]] = None, [0]  # a key, and the first token of its parts as far as known
+        self._part: tuple[tuple[int | None, int], Int64s] | None = None
+        self._stretch: tuple[tuple[int | None, int], tuple[NDArray[Any], Int64s]] | None = None
+        self._block: tuple[tuple[int | None, int], tuple[NDArray[Any], Any, Any]] | None = None
 
     # ---- The stream of an epoch ----
 
-    def _stretch_at(self, epoch: int, token: int) -> tuple[int, int, int]:
+    def _stretch_at(self, key: int | None, token: int) -> tuple[int, int, int]:
         """The number of the stretch that has a token of the stream, its first token and that of the next stretch."""
-        if self._begins[0] != epoch:
-            self._begins = epoch, [0]
+        if self._begins[0] != key:
+            self._begins = key, [0]
         begins = self._begins[1]
         while begins[-1] <= token:
-            begins.append(int(self._starts_of(epoch, len(begins) - 1)[-1]))
+            begins.append(int(self._starts_of(key, len(begins) - 1)[-1]))
         part = bisect.bisect_right(begins, token) - 1
-        starts = self._starts_of(epoch, part)
+        starts = self._starts_of(key, part)
         place = int(starts.searchsorted(token, "right")) - 1
         return part * self._lengths.stretches_at_once + place, int(starts[place]), int(starts[place + 1])
 
-    def _starts_of(self, epoch: int, part: int) -> Int64s:
+    def _starts_of(self, key: int | None, part: int) -> Int64s:
         """The first token of each stretch of a part of the stream, and the end of the part."""
-        if self._part is None or self._part[0] != (epoch, part):
+        if self._part is None or self._part[0] != (key, part):
             lengths = self._lengths
             at_once = lengths.stretches_at_once * lengths.per_stretch
             first = part * at_once
             if first >= lengths.n_groups:
                 raise _changed()
-            groups = _order(lengths.n_groups, self._key(epoch), first, min(at_once, lengths.n_groups - first))
+            groups = _order(lengths.n_groups, key, first, min(at_once, lengths.n_groups - first))
             bounds = numpy.arange(0, len(groups), lengths.per_stretch)
             starts = numpy.full(len(bounds) + 1, self._begins[1][part], numpy.int64)
             starts[1:] = numpy.add.reduceat(lengths.tokens_of(groups), bounds, dtype=numpy.int64)
-            self._part = (epoch, part), numpy.cumsum(starts, out=starts)
+            self._part = (key, part), numpy.cumsum(starts, out=starts)
         return self._part[1]
 
-    def _stretch_of(self, epoch: int, number: int) -> tuple[NDArray[Any], Int64s]:
+    def _stretch_of(self, key: int | None, number: int) -> tuple[NDArray[Any], Int64s]:
         """The documents of a stretch that have tokens, in order, and their bounds in the tokens of the stretch."""
-        if self._stretch is None or self._stretch[0] != (epoch, number):
+        if self._stretch is None or self._stretch[0] != (key, number):
             self._stretch = None  # frees it before the next one is made
-            lengths, key = self._lengths, self._key(epoch)
+            lengths = self._lengths
             first = number * lengths.per_stretch
             groups = _order(lengths.n_groups, key, first, min(lengths.per_stretch, lengths.n_groups - first))
             documents, counts = lengths.read_groups(groups)
@@ -180,16 +180,16 @@ class PackSampler(sampler_base.ItemSampler[Row]):
             documents, counts = rows.small(documents[counts > 0]), counts[counts > 0]
             bounds = numpy.zeros(len(counts) + 1, numpy.int64)
             numpy.cumsum(counts, dtype=numpy.int64, out=bounds[1:])
-            self._stretch = (epoch, number), (documents, bounds)
+            self._stretch = (key, number), (documents, bounds)
         return self._stretch[1]
 
-    def _between(self, epoch: int, begin: int, end: int) -> tuple[NDArray[Any], Int64s, int]:
+    def _between(self, key: int | None, begin: int, end: int) -> tuple[NDArray[Any], Int64s, int]:
         """The documents between two tokens of the stream, how many tokens of each are there, and the first one there of
         the first document."""
         documents, counts, at, first = [], [], begin, 0
         while at < end:
-            number, start, stop = self._stretch_at(epoch, at)
-            own, bounds = self._stretch_of(epoch, number)
+            number, start, stop = self._stretch_at(key, at)
+            own, bounds = self._stretch_of(key, number)
             if bounds[-1] != stop - start:
                 raise _changed()
             low, high = at - start, min(end, stop) - start
@@ -205,31 +205,33 @@ class PackSampler(sampler_base.ItemSampler[Row]):
 
     def _items(self, epoch: int, first: int, n: int) -> list[Row]:
         """The `n` rows of an epoch from position `first` on, before ranks divide them."""
-        return [self._row(epoch, position) for position in range(first, first + n)]
+        key = self._key(epoch)
+        return [self._row(key, position) for position in range(first, first + n)]
 
-    def _row(self, epoch: int, position: int) -> Row:
+    def _row(self, key: int | None, position: int) -> Row:
         number = ((position + 1) * self._n_blocks - 1) // self._length
-        parts, begins, ends = self._block_of(epoch, number)
+        parts, begins, ends = self._block_of(key, number)
         at = position - number * self._length // self._n_blocks
         return row_of(parts[:, begins[at] : ends[at]])
 
-    def _block_of(self, epoch: int, number: int) -> tuple[NDArray[Any], Any, Any]:
+    def _block_of(self, key: int | None, number: int) -> tuple[NDArray[Any], Any, Any]:
         """The parts of documents in the rows of a block, and where each row begins and ends in them."""
-        if self._block is None or self._block[0] != (epoch, number):
+        if self._block is None or self._block[0] != (key, number):
             self._block = None  # frees it before the next one is made
             first, last = (block * self._length // self._n_blocks for block in (number, number + 1))
-            key, tokens = self._key(epoch), self._lengths.tokens
+            tokens = self._lengths.tokens
             if self.method == "concat":
-                whole = self._between(epoch, first * self.length, min(last * self.length, tokens))
+                whole = self._between(key, first * self.length, min(last * self.length, tokens))
                 parts, ends = _cut(*whole, self.length)
-                key = None  # documents are in random order already
             else:
-                whole = self._between(epoch, first * tokens // self._length, last * tokens // self._length)
+                whole = self._between(key, first * tokens // self._length, last * tokens // self._length)
                 parts, ends = _packed(*whole, self.length, last - first)
-            seed = None if key is None else native.permutation_seed(native.mixed(key ^ _ROWS), number)
+            seed = None
+            if key is not None and self.method != "concat":  # else the documents are in random order already
+                seed = native.permutation_seed(native.mixed(key ^ _ROWS), number)
             order = _order(last - first, seed, 0, last - first)
             begins = numpy.where(order, ends[order - 1], 0)
-            self._block = (epoch, number), (rows.small(parts), begins.data, ends[order].data)  # .data has ints
+            self._block = (key, number), (rows.small(parts), begins.data, ends[order].data)  # .data has ints
         return self._block[1]
 
     # ---- The state ----
@@ -239,7 +241,7 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         return {**own, "lengths_crc32": self._lengths.checksum, **super()._identity()}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_begins": (0, [0]), "_part": None, "_stretch": None, "_block": None}  # made again
+        return {**vars(self), "_begins": (None, [0]), "_part": None, "_stretch": None, "_block": None}  # made again
 
     def __repr__(self) -> str:
         rows_of = f"{self._length} rows of {self.length} tokens, {self._lengths.n} documents"
