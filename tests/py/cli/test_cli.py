@@ -70,16 +70,15 @@ def test_a_file_that_is_not_a_coco_file(tmp_path, text):
     pytest.raises(records.SourceError, lambda: list(records.read("coco", str(tmp_path / "coco")))).match("coco")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize(
-    "command", ["verify {path}", "cat {path}", "info /no/such", "monitor --quiet -- sh -c 'exit 3'"]
-)
-def test_without_standard_streams(path, command, closed):
+@pytest.mark.parametrize("command", ["cat {path}", "info /no/such", "monitor --quiet -- sh -c 'exit 3'"])
+def test_without_standard_streams(path, command):
     """The exit status stays the same, and errors do not go to standard output."""
     line = f"{sys.executable} -m recstore {command.format(path=path)}"
-    usual, done = (waiting.run(["bash", "-c", text]) for text in (line, f"{line} {closed}"))
-    assert done.returncode == usual.returncode and "Traceback" not in done.stderr
-    assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else usual.stdout)
+    usual = waiting.run(["bash", "-c", line])
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        done = waiting.run(["bash", "-c", f"{line} {closed}"])
+        assert done.returncode == usual.returncode and "Traceback" not in done.stderr, closed
+        assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else usual.stdout), closed
 
 
 def test_a_folder_is_not_replaced(path, tmp_path, capsys):
