@@ -80,10 +80,7 @@ def test_markup_in_a_log_is_escaped():
     marks = [event(3, "note", '<a href="http://example.com">x</a>')]
     plot = plots.memory(run(sample(0, [process("main", 10) | {"label": "<b>x"}]), sample(3, crew_of(1)), *marks))
     assert "<" not in "".join(names(plot)) + trace_of(plot, "events")["text"][0]
-
-
-def test_templates_in_a_log_are_escaped():
-    one = process("main", 10) | {"label": "%{y}.py"}
+    one = process("main", 10) | {"label": "%{y}.py"}  # a template
     made = run(*(sample(t, [one], named={"private": 5, "stores": {"%{x}": 7}}) for t in (0, 3)))
     for plot in (plots.memory(made), plots.where(made)):
         assert all(trace["hovertemplate"].count("%{") == 1 for trace in plot["data"])
