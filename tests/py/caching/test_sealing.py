@@ -14,7 +14,7 @@ import pytest
 import ref.mapping
 import ref.reader
 from mp import mounts
-from waiting import in_child
+from waiting import in_child, together
 
 import recstore
 from recstore.caching import cache as caching
@@ -112,11 +112,7 @@ def test_a_missing_value(name):
 def test_it_is_sealed_once(name):
     """Threads, other openers and later calls have the same segment."""
     cache, stores = filled(name, 50), []
-    threads = [threading.Thread(target=lambda: stores.append(cache.seal())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together([threading.Thread(target=lambda: stores.append(cache.seal())) for _ in range(4)])
     with recstore.cache(name, slots=50) as other:
         stores.append(other.seal())
         assert len({store.segments[0].id for store in stores}) == 1 and len(stores) == 5
@@ -156,37 +152,25 @@ def test_a_kept_file_opens_as_a_store(name, tmp_path):
         assert all(same(record, n) for n, record in enumerate(saved))
 
 
-def test_a_process_that_ends_while_it_seals(name, monkeypatch):
+def test_after_an_error_or_the_end_of_a_process_the_cache_stores_on(name, monkeypatch):
     with recstore.cache(name, limit="1MB") as cache:
         cache.put("a", 1)
 
         def end(keys):
             os.kill(os.getpid(), signal.SIGKILL)
 
-        def seal_and_end():
-            monkeypatch.setattr(caching, "_segment_of_keys", end)
-            cache.seal()
-
-        with pytest.raises(EOFError):
-            in_child(seal_and_end)
-        assert not cache._file.stores and cache.put("b", 2) and cache._file.stores
-        with cache.seal() as sealed:
-            assert sealed.to_dict() == {"a": 1, "b": 2}
-
-
-def test_after_an_error_the_cache_stores_on(name, monkeypatch):
-    with recstore.cache(name, limit="1MB") as cache:
-        cache.put("a", 1)
-
         def fail(keys):
             raise KeyboardInterrupt
 
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(caching, "_segment_of_keys", fail)
-            cache.seal()
-        assert cache.put("b", 2)
+            pytest.raises(KeyboardInterrupt, cache.seal)
+            assert cache.put("c", 3)
+            patch.setattr(caching, "_segment_of_keys", end)
+            pytest.raises(EOFError, lambda: in_child(cache.seal))
+        assert not cache._file.stores and cache.put("b", 2) and cache._file.stores
         with cache.seal() as sealed:
-            assert sealed.to_dict() == {"a": 1, "b": 2}
+            assert sealed.to_dict() == {"a": 1, "c": 3, "b": 2}
 
 
 FULL_DISK = """

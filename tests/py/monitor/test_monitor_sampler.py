@@ -20,7 +20,10 @@ TRACKER = ("python", "-c", "from multiprocessing.resource_tracker import main;ma
 
 @pytest.fixture
 def made(tmp_path):
-    return MadeProc(tmp_path / "machine")
+    """A machine with process 10, the first of the job."""
+    made = MadeProc(tmp_path / "machine")
+    made.process(10)
+    return made
 
 
 def sampler(made, root=10, **options):
@@ -44,7 +47,6 @@ def test_the_figures_of_a_process(made):
 
 
 def test_labels_of_workers_fork_servers_and_trackers(made):
-    made.process(10)
     made.process(11, 10, TRACKER)
     made.process(12, 10)
     made.process(13, 10, SPAWNED)
@@ -80,7 +82,6 @@ def test_labels_of_ranks_and_their_workers(made):
 
 
 def test_the_workers_of_the_next_epoch_have_the_same_numbers(made):
-    made.process(10)
     made.process(11, 10)
     made.process(12, 10)
     one = sampler(made)
@@ -102,7 +103,6 @@ def test_the_script_that_started_the_job_is_not_part_of_it(made):
 
 
 def test_a_process_gets_a_new_label_after_exec_and_keeps_it_to_its_end(made):
-    made.process(10)
     made.process(11, 10)
     one = sampler(made)
     assert labels(one.sample()[0])[11] == "worker 0"
@@ -116,7 +116,6 @@ def test_a_process_gets_a_new_label_after_exec_and_keeps_it_to_its_end(made):
 
 
 def test_known_and_new_orphans_are_members(made):
-    made.process(10)
     made.process(11, 10)
     made.process(12, 11)
     one = sampler(made)
@@ -142,7 +141,6 @@ def test_a_subreaper_gets_daemons_of_other_groups(made):
 
 
 def test_a_reused_pid(made):
-    made.process(10)
     made.process(11, 10, start=5)
     one = sampler(made)
     one.sample()
@@ -153,7 +151,6 @@ def test_a_reused_pid(made):
 
 @pytest.mark.parametrize("name", ["stat", "statm", "cmdline", "environ", "smaps_rollup", "smaps", "fd"])
 def test_a_process_ends_between_two_readings(made, name, monkeypatch):
-    made.process(10)
     made.process(11, 10)
     one = sampler(made)
     real = processes.Proc.read_line if name in ("stat", "statm", "smaps_rollup") else processes.Proc.read
@@ -177,7 +174,6 @@ def test_a_process_ends_between_two_readings(made, name, monkeypatch):
 
 
 def test_the_status_of_a_zombie_is_reported(made):
-    made.process(10)
     made.process(11, 10)
     one = sampler(made)
     one.sample()
@@ -191,7 +187,6 @@ def test_the_status_of_a_zombie_is_reported(made):
 
 
 def test_another_users_process_is_counted_by_its_rss(made, monkeypatch):
-    made.process(10)
     made.process(11, 10, anon=4000)
     real = processes.Proc.read_line
 
@@ -216,6 +211,7 @@ def test_without_smaps_rollup_the_sums_come_from_smaps(made):
     smaps += mapping("[heap]", 0, rss=600, pss=600, anonymous=600, rights="rw-p").replace(
         "Shared_Clean", "Private_Dirty"
     )
+    (made.folder / "10/smaps_rollup").unlink()
     made.process(10, rollup=False, smaps=smaps)
     one = sampler(made)
     assert "smaps_rollup is missing" in one.start(None, 1.0)["missing"][0]
@@ -227,7 +223,6 @@ def test_without_smaps_rollup_the_sums_come_from_smaps(made):
 
 
 def test_figures_of_forked_and_limited_processes(made):
-    made.process(10)
     made.process(11, parent=10)
     made.process(12, parent=10, command=("tool",))
     made.write("11/limits", "Max data size             unlimited            unlimited            bytes\n"
@@ -247,7 +242,6 @@ def test_early_samples_when_memory_quickly_approaches_its_limit(made):
     made.write("10/cgroup", "0::/\n")
     made.write("self/mountinfo", "31 23 0:28 / /cg rw - cgroup2 cgroup2 rw\n")
     cgroup(200_000)
-    made.process(10)
     one = sampler(made, share=0.0)
     assert one.limited and not one.hurries(), "before the first sample"
     for _ in range(4):
@@ -263,8 +257,8 @@ def test_early_samples_when_memory_quickly_approaches_its_limit(made):
 
 
 def test_without_smaps_only_the_rss_is_known(made):
-    made.process(10, rollup=False)
-    (made.folder / "10/smaps").unlink()
+    for name in ("smaps", "smaps_rollup"):
+        (made.folder / "10" / name).unlink()
     one = sampler(made)
     assert "PSS, USS and swap are unknown" in one.start(None, 1.0)["missing"][0]
     entry, _ = one.sample()
@@ -286,15 +280,11 @@ def test_estimates_follow_the_private_pages(made):
 
 
 def test_the_limit_of_the_cgroup(made):
-    made.process(10)
     made.write("10/cgroup", "0::/job.scope\n")
     made.write("self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-    folder = made.root / "sys/fs/cgroup/job.scope"
-    folder.mkdir(parents=True)
-    for name, text in {
-        "max": "900\n", "current": "500\n", "stat": "inactive_file 100\n", "events": "oom 3\noom_kill 2\n"
-    }.items():  # fmt: skip
-        (folder / f"memory.{name}").write_text(text)
+    files = {"max": "900", "current": "500", "stat": "inactive_file 100", "events": "oom 3\noom_kill 2"}
+    for name, text in files.items():
+        made.write(f"../sys/fs/cgroup/job.scope/memory.{name}", text + "\n")
     one = sampler(made)
     start = one.start(["python"], 1.0)
     assert (start["limit"], start["limit_from"], start["missing"]) == (900, "/sys/fs/cgroup/job.scope/memory.max", [])
@@ -375,7 +365,6 @@ class Entries(list):
 
 
 def test_ends_after_the_last_sample_are_reported(made):
-    made.process(10)
     made.process(11, 10)
     entries = Entries()
     watch = Watch(sampler(made), [entries])
