@@ -89,12 +89,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of the package with pyright and mypy --strict."""
+    """Check the types of the package, and of user code in tests/typing, with pyright and mypy --strict."""
     session.install(*group("types"))
     # Without this variable, pyright asks a server for its newest version.
     session.run("pyright", env={"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"})
     mypy = "mypy", "--strict", "--follow-imports=silent"
-    session.run(*mypy, "recstore")
+    session.run(*mypy, "recstore", *tracked("tests/typing/user_*.py"))
     # A stub hides the module beside it, so mypy checks these modules in a copy without the stubs.
     names = tracked("recstore/*.py", "recstore/*.pyi")
     hidden = [name for name in names if f"{name}i" in names]

@@ -67,12 +67,8 @@ def names_and_syntax(name):
     tree = ast.parse(textwrap.dedent(inspect.getsource(operations.OPERATIONS[name][0])))
     found = set()
     for node in ast.walk(tree.body[0]):
-        found.add(type(node))
-        found.update(
-            value
-            for value in (getattr(node, "attr", None), getattr(node, "id", None), getattr(node, "arg", None))
-            if value
-        )
+        names = [getattr(node, name, None) for name in ("attr", "id", "arg")]
+        found.update((type(node), *filter(None, names)))
     return frozenset(found)
 
 

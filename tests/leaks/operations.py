@@ -1,7 +1,7 @@
 """The public operations of the leak check, each a function that makes its operands and drops them.
 
-`covers` has owners of the pinned public names: classes and modules. A name of such an owner counts as run if the
-function's source uses it; tests/rules/test_leaks.py requires this of the names in tests/rules/public_names.txt.
+An operation names owners of the pinned public names: classes and modules, without the "recstore." before them. A name of
+such an owner counts as run if the function's source uses it; tests/rules/test_leaks.py requires this of the names in tests/rules/public_names.txt.
 """
 
 import contextlib
@@ -24,7 +24,9 @@ from recstore.shm import pins
 OPERATIONS = {}
 
 
-def operation(*covers):
+def operation(owners=""):
+    covers = [owner if owner == "recstore" else f"recstore.{owner}" for owner in owners.split()]
+
     def note(function):
         OPERATIONS[function.__name__] = (function, covers)
         return function
@@ -50,7 +52,7 @@ def every_attribute(x):
     return [getattr(x, name) for name in dir(x) if not name.startswith("_")]
 
 
-@operation("recstore", "recstore.containers.records.RecordList", "recstore.containers.base.Container")
+@operation("recstore containers.records.RecordList containers.base.Container")
 def build_and_close(folder):
     for options in ({}, {"compression": "fast"}, {"threads": 2}, {"index_by": "id", "group_by": "label"}):
         with RecordList(RECORDS, **options) as x:
@@ -61,11 +63,7 @@ def build_and_close(folder):
     RecordList[int]
 
 
-@operation(
-    "recstore._core.native.Records",
-    "recstore.containers.views.ListOperations",
-    "recstore.containers.records.RecordView",
-)
+@operation("_core.native.Records containers.views.ListOperations containers.records.RecordView")
 def read(folder):
     x = made()
     x[3], x[-1], x[2:50:3], len(x), list(reversed(x)), x.to_list(), x.get_many([1, 5, 900], default=None)
@@ -77,11 +75,7 @@ def read(folder):
         hash(x)
 
 
-@operation(
-    "recstore.containers.views.ListOperations",
-    "recstore.containers.records.RecordList",
-    "recstore.containers.records.RecordView",
-)
+@operation("containers.views.ListOperations containers.records.RecordList containers.records.RecordView")
 def views(folder):
     x = made()
     view = x[5:100]
@@ -89,20 +83,13 @@ def views(folder):
     x + x, [1] + x, x * 2, 2 * x
     for one in (x, view):
         one.shuffled(7)[3], one.filter(lambda r: r["id"] % 2)[1], one.sorted_by("id", reverse=True)[0]
-        (
-            one.sorted_by(lambda r: -r["id"])[0],
-            one.select([3, 1, 2]).to_list(),
-            [part[0] for part in one.split([0.5, 0.5], seed=1)],
-        )
-    (
-        x.lazy()[3]["text"],
-        x.map(lambda r: r["id"])[4],
-        x.index_by("id")[7],
-        x.group_by("label", default_factory=list)["b"][0],
-    )
+        one.sorted_by(lambda r: -r["id"])[0], one.select([3, 1, 2]).to_list()
+        [part[0] for part in one.split([0.5, 0.5], seed=1)]
+    x.lazy()[3]["text"], x.map(lambda r: r["id"])[4], x.index_by("id")[7]
+    x.group_by("label", default_factory=list)["b"][0]
 
 
-@operation("recstore.containers.base.Container", "recstore.handles")
+@operation("containers.base.Container handles")
 def handles(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -115,12 +102,7 @@ def handles(folder):
     pins.clear()  # a pin holds a pickled store for a minute
 
 
-@operation(
-    "recstore",
-    "recstore.containers.records",
-    "recstore.containers.records.RecordList",
-    "recstore.containers.dicts.RecordDict",
-)
+@operation("recstore containers.records containers.records.RecordList containers.dicts.RecordDict")
 def files(folder):
     path = folder / "store.rec"
     made().save(path, index_by="id", group_by="label")
@@ -133,7 +115,7 @@ def files(folder):
     made()[4:20].save(path)
 
 
-@operation("recstore", "recstore.sharing", "recstore.shm.segment_list", "recstore.shm.segment_list.SegmentInfo")
+@operation("recstore sharing shm.segment_list shm.segment_list.SegmentInfo")
 def by_name(folder):
     options = {"fingerprint": "1", "dir": folder}
     with (
@@ -151,7 +133,7 @@ def by_name(folder):
     recstore.names.collect(dir=folder)
 
 
-@operation("recstore", "recstore.errors")
+@operation("recstore errors")
 def refusals(folder):
     """Errors leave nothing behind either. Each call must raise its error."""
     x, path = made(), folder / "bad.rec"
@@ -180,8 +162,10 @@ def refusals(folder):
         recstore.shared("leaks-failing", lambda: 1 / 0, fingerprint="1", dir=folder)
 
 
-@operation("recstore.containers.dicts", "recstore.containers.dicts.RecordDict", "recstore.containers.dicts.RecordItems", "recstore.containers.dicts.RecordKeys",
-           "recstore.containers.dicts.RecordPairs", "recstore.containers.dicts.RecordValues", "recstore._core.native.Mapping", "recstore")  # fmt: skip
+@operation(
+    "containers.dicts containers.dicts.RecordDict containers.dicts.RecordItems containers.dicts.RecordKeys "
+    "containers.dicts.RecordPairs containers.dicts.RecordValues _core.native.Mapping recstore"
+)
 def dicts(folder):
     x = mapping()
     x["k1"], x.get("none", 3), "k5" in x, len(x), list(x), x == mapping(), list(reversed(x)), x.copy(), x.to_dict()
@@ -190,45 +174,22 @@ def dicts(folder):
     keys[3], "k1" in keys, keys.count("k1"), keys.index("k2"), values[3], RECORDS[3] in values, np.array(values[:2])
     items[3], ("k1", 5) in items, x.field("id")["k1"], x.fields("id")["k2"], x.lazy()["k3"]["text"], x.info(fields=True)
     pairs = items[2:9]
-    (
-        pairs[0],
-        list(pairs),
-        len(pairs),
-        pairs == pairs[:],
-        pickle.dumps(type(pairs)),
-        recstore.containers.dicts.RecordPairs([1], [2]),
-    )
+    pairs[0], list(pairs), len(pairs), pairs == pairs[:], pickle.dumps(type(pairs))
+    recstore.containers.dicts.RecordPairs([1], [2])
     with contextlib.suppress(TypeError):
         hash(x)
     RecordDict([("a", 1), (2, "b")], compression="none").close()
 
 
-@operation(
-    "recstore.containers.fields.FieldView",
-    "recstore.containers.records.RecordList",
-    "recstore.containers.exports.TableExports",
-)
+@operation("containers.fields.FieldView containers.records.RecordList containers.exports.TableExports")
 def fields(folder):
     x = made()
     ids, boxes, texts = x.field("id"), x.field("box"), x.field("text", default=None)
-    (
-        ids.name,
-        ids[3],
-        (ids + ids)[3],
-        ids.to_numpy(),
-        ids.to_numpy([3, 1]),
-        boxes.to_numpy(ragged=True),
-        list(x.fields("id", "text")[:9]),
-    )
-    texts.to_list(), np.asarray(ids)
+    ids.name, ids[3], (ids + ids)[3], ids.to_numpy(), ids.to_numpy([3, 1]), boxes.to_numpy(ragged=True)
+    list(x.fields("id", "text")[:9]), texts.to_list(), np.asarray(ids)
 
 
-@operation(
-    "recstore.containers.fields.FieldView",
-    "recstore.containers.exports.TableExports",
-    "recstore.containers.records.RecordList",
-    "recstore",
-)
+@operation("containers.fields.FieldView containers.exports.TableExports containers.records.RecordList recstore")
 def tables(folder):
     import pyarrow
     from pyarrow import parquet
@@ -245,20 +206,14 @@ def tables(folder):
     recstore.read_arrow(folder / "t.arrow")[0], recstore.read_parquet(folder / "t.parquet")[0]
 
 
-@operation("recstore", "recstore.jsonable", "recstore.containers.records.RecordList")
+@operation("recstore jsonable containers.records.RecordList")
 def texts(folder):
     lines = "".join(json.dumps({"id": i}) + "\n" for i in range(40))
     (folder / "t.jsonl").write_text(lines), (folder / "t.csv").write_text("a,b\n1,2\n3,4\n")
     (folder / "t.json").write_text(json.dumps(list(range(50))))
-    (
-        recstore.read_jsonl(folder / "t.jsonl")[3],
-        recstore.read_csv(folder / "t.csv")[1],
-        recstore.read_lines(folder / "t.csv")[1],
-    )
-    (
-        recstore.read_json(folder / "t.json")[7],
-        recstore.RecordList(recstore.sources.folder(folder, "*.csv", stat=True))[0],
-    )
+    recstore.read_jsonl(folder / "t.jsonl")[3], recstore.read_csv(folder / "t.csv")[1]
+    recstore.read_lines(folder / "t.csv")[1], recstore.read_json(folder / "t.json")[7]
+    recstore.RecordList(recstore.sources.folder(folder, "*.csv", stat=True))[0]
     (folder / "scanned/cats").mkdir(parents=True, exist_ok=True)
     (folder / "scanned/cats/1.png").touch()
     found = recstore.RecordList(recstore.sources.folder(folder / "scanned", class_from="parent"))
@@ -266,9 +221,11 @@ def texts(folder):
     json.dumps(made()[:2], default=json_default), json.dumps(mapping(), default=recstore.jsonable.json_default)
 
 
-@operation("recstore.containers.info", "recstore.containers.info.MappingInfo", "recstore.containers.info.Node", "recstore.containers.info.SavedIndex", "recstore.containers.info.StoreInfo",
-           "recstore.containers.info.Table", "recstore.containers.info.ViewInfo", "recstore.containers.node_sizes", "recstore.containers.node_sizes.FieldSize",
-           "recstore.containers.records.RecordList", "recstore.containers.views.ListOperations")  # fmt: skip
+@operation(
+    "containers.info containers.info.MappingInfo containers.info.Node containers.info.SavedIndex "
+    "containers.info.StoreInfo containers.info.Table containers.info.ViewInfo containers.node_sizes "
+    "containers.node_sizes.FieldSize containers.records.RecordList containers.views.ListOperations"
+)
 def infos(folder):
     x = RecordList(RECORDS, index_by="id")
     info = x.info(fields=True)
@@ -283,7 +240,7 @@ def infos(folder):
         one.lines(), every_attribute(one)
 
 
-@operation("recstore._core.native.Record", "recstore")
+@operation("_core.native.Record recstore")
 def records_of_classes(folder):
     path = folder / "classes.rec"
     RecordList([Plain(a=i) for i in range(9)]).save(path)
@@ -296,32 +253,28 @@ def records_of_classes(folder):
     recstore.Record("Other", {"a": 1})
 
 
-@operation("recstore", "recstore.values.classes")
+@operation("recstore values.classes")
 def registered(folder):
     recstore.register(Registered, encode=vars, decode=lambda fields: Registered(**fields))
     RecordList([Registered(a=1)] * 3)[1]
 
 
-@operation("recstore", "recstore.dataset.share", "recstore.dataset.audit", "recstore.dataset.reports.SharingReport",
-           "recstore.dataset.reports.Audit", "recstore.dataset.reports.Row", "recstore.dataset.reports.Attribute")  # fmt: skip
+@operation(
+    "recstore dataset.share dataset.audit dataset.reports.SharingReport dataset.reports.Audit "
+    "dataset.reports.Row dataset.reports.Attribute"
+)
 def datasets(folder):
     dataset = Plain(samples=list(RECORDS), array=np.arange(1000))
     found = recstore.audit(dataset, threshold=10)
     str(found), every_attribute(found), [every_attribute(one) for one in found.attributes]
     report = recstore.share_dataset(dataset, threshold=10)
-    (
-        str(report),
-        report.after,
-        report.before,
-        report.replaced,
-        report.skipped,
-        [every_attribute(one) for one in report.rows],
-    )
+    str(report), report.after, report.before, report.replaced, report.skipped
+    [every_attribute(one) for one in report.rows]
     dataset.samples[3], report.dry_run, report.store, report.notes, report.threshold
     report.undo()
 
 
-@operation("recstore", "recstore.caching.cache.Cache")
+@operation("recstore caching.cache.Cache")
 def caches(folder):
     image = np.zeros((40, 40), np.float32)
     with recstore.cache("leaks", slots=50, limit="1MB", arrays="view") as x:
@@ -330,7 +283,7 @@ def caches(folder):
         repr(x), pickle.loads(pickle.dumps(x)).close()
 
 
-@operation("recstore", "recstore.tokens.token_list.TokenList")
+@operation("recstore tokens.token_list.TokenList")
 def tokens(folder):
     np.save(folder / "tokens.npy", np.arange(1000, dtype=np.uint16) % 10)
     with recstore.open_tokens(folder / "tokens.npy", end=0, keep=False) as t:
@@ -344,7 +297,7 @@ def tokens(folder):
     t.close()
 
 
-@operation("recstore.shm.process_memory", "recstore.shm.process_memory.Usage")
+@operation("shm.process_memory shm.process_memory.Usage")
 def memory(folder):
     from recstore.shm import process_memory as m
 

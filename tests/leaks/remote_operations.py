@@ -14,8 +14,9 @@ import recstore
 from recstore.remote import Collected, Compacted, Deleted, Entry, ShardWriter, compact, delete, gc
 
 
-@operation("recstore.remote", "recstore.remote.set.writer.ShardWriter", "recstore.remote.set.writer.Entry",
-           "recstore.remote.set.collecting", "recstore.remote.set.collecting.Collected")  # fmt: skip
+@operation(
+    "remote remote.set.writer.ShardWriter remote.set.writer.Entry remote.set.collecting remote.set.collecting.Collected"
+)
 def written_sets(folder):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         writer = pickle.loads(pickle.dumps(ShardWriter(place, shard_records=7, dir=place)))
@@ -35,8 +36,7 @@ def written_sets(folder):
         every_attribute(gc(place, days=0, dry_run=True)), gc(place, days=0), Collected
 
 
-@operation("recstore.remote.set.compacting", "recstore.remote.set.compacting.Compacted",
-           "recstore.remote.set.deleting", "recstore.remote.set.deleting.Deleted")  # fmt: skip
+@operation("remote.set.compacting remote.set.compacting.Compacted remote.set.deleting remote.set.deleting.Deleted")
 def changed_sets(folder):
     for mapping in (False, True):
         with tempfile.TemporaryDirectory(dir=folder) as place:

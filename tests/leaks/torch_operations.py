@@ -27,8 +27,10 @@ from recstore.torch import (
 )
 
 
-@operation("recstore.torch.datasets.RecordDataset", "recstore.torch.fields.Fields", "recstore.torch.forms.Field",
-           "recstore.torch.forms.Ragged", "recstore.torch.batches.Batch", "recstore.containers.fields.FieldView")  # fmt: skip
+@operation(
+    "torch.datasets.RecordDataset torch.fields.Fields torch.forms.Field torch.forms.Ragged "
+    "torch.batches.Batch containers.fields.FieldView"
+)
 def tensors(folder):
     x = made()
     dataset = RecordDataset(x)
@@ -43,75 +45,55 @@ def tensors(folder):
     one == Field("ragged"), every_attribute(one), one.has_default
 
 
-@operation("recstore.torch.samplers.BatchSampler", "recstore.torch.samplers.ShuffleSampler", "recstore.torch.buckets.GroupSampler",
-           "recstore.torch.buckets.LengthBatchSampler", "recstore.torch.weighted.WeightedSampler", "recstore.torch.sampler_base.EpochSampler",
-           "recstore.torch.sampler_base.IndexSampler", "recstore.torch.sampler_base.ItemSampler",
-           "recstore.torch.shard_sampler.ShardSampler", "recstore.torch.packing.PackSampler",
-           "recstore.torch.packed_rows.Row", "recstore.torch.mixing.MixSampler")  # fmt: skip
+@operation(
+    "torch.samplers.BatchSampler torch.samplers.ShuffleSampler torch.buckets.GroupSampler "
+    "torch.buckets.LengthBatchSampler torch.weighted.WeightedSampler torch.sampler_base.EpochSampler "
+    "torch.sampler_base.IndexSampler torch.sampler_base.ItemSampler torch.shard_sampler.ShardSampler "
+    "torch.packing.PackSampler torch.packed_rows.Row torch.mixing.MixSampler"
+)
 def samplers(folder):
     weighted, by_length = WeightedSampler([1.0, 2.0, 3.0] * 30), LengthBatchSampler([3, 5, 9] * 30, 64)
     mix = MixSampler([([3] * 60, 2, [3] * 60), (ShuffleSampler(30), 1, 5)], "tokens", 90)
     mix.set_weights([1, 1], at=95), mix.weights_at(4)
     by_shards = ShardSampler(100, boundaries=range(10, 101, 10), nodes=3)
-    (
-        weighted.replacement,
-        weighted.world_size,
-        weighted.rank,
-        weighted.epoch,
-        weighted.total_size,
-        by_length.buckets,
-        by_shards.window,
-        by_shards.nodes,
-    )
-    for sampler in (
-        ShuffleSampler(100, seed=1),
-        weighted,
-        by_length,
-        GroupSampler([0, 1] * 40, 4),
-        BatchSampler(ShuffleSampler(100), 7),
-        BatchSampler(by_shards, 7),
-        BatchSampler(mix, 7),
-        mix,
-        BatchSampler(PackSampler(range(90), 64), 7),
-        PackSampler(range(90), 64, "concat"),
-    ):
+    weighted.replacement, weighted.world_size, weighted.rank, weighted.epoch, weighted.total_size
+    by_length.buckets, by_shards.window, by_shards.nodes
+    batched = ShuffleSampler(100), by_shards, mix, PackSampler(range(90), 64)
+    samplers = [ShuffleSampler(100, seed=1), weighted, by_length, GroupSampler([0, 1] * 40, 4), mix]
+    samplers += [*(BatchSampler(one, 7) for one in batched), PackSampler(range(90), 64, "concat")]
+    for sampler in samplers:
         sampler.set_epoch(1)
         list(sampler), len(sampler), sampler.load_state_dict(sampler.state_dict()), every_attribute(sampler)
     row = next(iter(sampler))
     row == Row([1], [0], [2]).shifted(1), hash(row), pickle.dumps(row), row.documents, row.starts, row.counts
 
 
-@operation("recstore.torch.cached", "recstore.torch.cached.CachedDataset")
+@operation("torch.cached torch.cached.CachedDataset")
 def cached(folder):
     x = CachedDataset(made(), "leaks-dataset", limit="1MB", then=dict, fingerprint="1")
     x[0], x[1], x.__getitems__([0, 5]), len(x), x.dataset, x.then, getattr(x, "closed")  # noqa: B009
     x.cache.close()
 
 
-@operation("recstore.torch.loader.Loader")
+@operation("torch.loader.Loader")
 def loaders(folder):
     with Loader(RecordDataset(made()), batch_size=16, collate=list, shuffle=True) as loader:
-        (
-            loader.set_epoch(2),
-            next(iter(loader)),
-            len(loader),
-            loader.load_state_dict(loader.state_dict()),
-            every_attribute(loader),
-        )
+        loader.set_epoch(2), next(iter(loader)), len(loader), loader.load_state_dict(loader.state_dict())
+        every_attribute(loader)
     for _ in Loader(RecordDataset(made()), batch_size=50, collate=list, prefetch=0):
         break
     loader.close()
     Loader[list]
 
 
-@operation("recstore.torch.steps.Steps")
+@operation("torch.steps.Steps")
 def steps_of_a_run(folder):
     run = Steps(Loader(RecordDataset(made()), batch_size=50, collate=list, prefetch=0), steps=3)
     list(run), len(run), run.load_state_dict(run.state_dict()), every_attribute(run)
     Steps[list]
 
 
-@operation("recstore.torch.items.Items")
+@operation("torch.items.Items")
 def items_of_epochs(folder):
     for sampler in (ShuffleSampler(100), PackSampler(range(90), 64), MixSampler([(range(60), 2), (range(30), 1)])):
         items = Items(sampler, 2)

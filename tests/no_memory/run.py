@@ -45,19 +45,8 @@ def library(folder):
     """Compiles failing_malloc.c. Returns the path of the library."""
     path = pathlib.Path(folder, "failing_malloc.so")
     compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    subprocess.run(
-        [
-            compiler,
-            "-O2",
-            "-fPIC",
-            "-fexceptions",
-            "-shared",
-            "-o",
-            path,
-            pathlib.Path(__file__).with_name("failing_malloc.c"),
-        ],
-        check=True,
-    )
+    source = pathlib.Path(__file__).with_name("failing_malloc.c")
+    subprocess.run([compiler, *"-O2 -fPIC -fexceptions -shared -o".split(), path, source], check=True)
     return path
 
 

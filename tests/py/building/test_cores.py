@@ -51,40 +51,29 @@ def test_cgroup_v2(affinity_to_64_cores, tmp_path, text, expected):
     assert cores.available(root) == expected
 
 
-def test_the_smallest_quota_of_all_ancestors(affinity_to_64_cores, tmp_path):
-    files = {
-        "sys/fs/cgroup/a/cpu.max": "300000 100000\n",
-        "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
-        "sys/fs/cgroup/a/b/c/cpu.max": "1200000 100000\n",
-        "sys/fs/cgroup/other/cpu.max": "100000 100000\n",
-    }
-    assert cores.available(system(tmp_path, "0::/a/b/c\n", V2, files)) == 3
+JOB = "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_"
+ROOT = "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_"
+ANCESTORS = {
+    "sys/fs/cgroup/a/cpu.max": "300000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
+    "sys/fs/cgroup/a/b/c/cpu.max": "1200000 100000\n", "sys/fs/cgroup/other/cpu.max": "100000 100000\n"
+}  # fmt: skip
+VERSION_1 = {
+    f"{JOB}quota_us": "250000\n", f"{JOB}period_us": "100000\n", f"{ROOT}quota_us": "-1\n", f"{ROOT}period_us": "100000\n"
+}  # fmt: skip
+CONTAINER = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+TWO = {"sys/fs/cgroup/cpu.max": "200000 100000\n"}
+SYSTEMS = {
+    "the smallest quota of all ancestors": ("0::/a/b/c\n", V2, ANCESTORS, 3),
+    "version 1": ("4:memory:/elsewhere\n3:cpu,cpuacct:/job\n", V1, VERSION_1, 3),
+    "a container with only its own group mounted": ("0::/docker/abc\n", CONTAINER, TWO, 2),
+    "a group outside the mounted part": ("0::/../other\n", V2, {**TWO, "sys/fs/other/cpu.max": "100000 100000\n"}, 2),
+}
 
 
-def test_cgroup_v1(affinity_to_64_cores, tmp_path):
-    files = {
-        "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "250000\n",
-        "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us": "100000\n",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-    }
-    group = "4:memory:/elsewhere\n3:cpu,cpuacct:/job\n"
-    assert cores.available(system(tmp_path, group, V1, files)) == 3
-
-
-def test_a_container_with_only_its_own_group_mounted(affinity_to_64_cores, tmp_path):
-    mounts = "30 24 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
-    root = system(tmp_path, "0::/docker/abc\n", mounts, {"sys/fs/cgroup/cpu.max": "200000 100000\n"})
-    assert cores.available(root) == 2
-
-
-def test_a_group_outside_the_mounted_part(affinity_to_64_cores, tmp_path):
-    root = system(tmp_path, "0::/../other\n", V2, {"sys/fs/cgroup/cpu.max": "400000 100000\n"})
-    assert cores.available(root) == 4
-
-
-def test_the_quota_is_read_once(affinity_to_64_cores, tmp_path):
-    root = system(tmp_path, "0::/\n", V2, {"sys/fs/cgroup/cpu.max": "200000 100000\n"})
-    assert cores.available(root) == 2
-    (tmp_path / "sys/fs/cgroup/cpu.max").write_text("500000 100000\n")
-    assert cores.available(root) == 2
+@pytest.mark.parametrize(("group", "mounts", "files", "expected"), SYSTEMS.values(), ids=SYSTEMS)
+def test_quotas(affinity_to_64_cores, tmp_path, group, mounts, files, expected):
+    root = system(tmp_path, group, mounts, files)
+    assert cores.available(root) == expected
+    for name in files:
+        (tmp_path / name).unlink()
+    assert cores.available(root) == expected, "the quota is read once"

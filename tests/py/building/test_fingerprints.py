@@ -6,11 +6,10 @@ import io
 import math
 import os
 import pathlib
-import subprocess
-import sys
 import threading
 
 import pytest
+import waiting
 from fingerprinted import fingerprint
 
 from recstore.building.fingerprints import derive, full
@@ -88,14 +87,24 @@ def test_methods_partials_and_wrappers():
     assert derive("a,b".split) != derive("a;b".split)
 
 
-def test_function_that_calls_itself():
+def test_variables_of_an_outer_function():
     def make(n):
         def build(depth=3):
             return [n] if depth == 0 else build(depth - 1)
 
         return build
 
-    assert derive(make(1)) == derive(make(1)) != derive(make(2))
+    assert derive(make(1)) == derive(make(1)) != derive(make(2)), "a function that calls itself"
+
+    def outer():
+        def build():
+            return later
+
+        before = derive(build)  # `later` has no value yet
+        later = 1
+        return before != derive(build)
+
+    assert outer()
 
 
 def test_specialised_code_is_the_same():
@@ -127,19 +136,6 @@ def test_no_fingerprint():
         deep = [deep]
     with pytest.raises(TypeError, match="nests too deeply"):
         derive(functools.partial(build, deep))
-
-
-def test_empty_cell():
-    def outer():
-        def build():
-            return later
-
-        before = derive(build)
-        later = 1
-        assert derive(build) != before
-        return later
-
-    outer()
 
 
 def test_files(tmp_path):
@@ -214,15 +210,8 @@ if __name__ == "__main__":
 
 
 def printed(script, *arguments, **environment):
-    out = subprocess.run(
-        [sys.executable, script, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=True,
-        cwd=script.parent,
-    ).stdout
-    return [line.split() for line in out.splitlines()]
+    done = waiting.python(script, *arguments, env={**os.environ, **environment}, check=True, cwd=script.parent)
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 def test_same_in_every_process(tmp_path):

@@ -4,6 +4,8 @@ import argparse
 import collections
 import dataclasses
 import enum
+import functools
+import json
 import os
 import pathlib
 import sys
@@ -120,9 +122,8 @@ def test_patterns_and_arrays():
     assert fingerprint(source, x=one[::2]) == fingerprint(source, x=one[::2].copy())
     with pytest.raises(TypeError, match="the global x, which build\\(\\) uses, is an array of objects"):
         fingerprint(source, x=np.array([object()]))
-    assert fingerprint("def build(): return np.load(p)", np=np, p="a") != fingerprint(
-        "def build(): return np.load(p)", np=np, p="b"
-    )
+    source = "def build(): return np.load(p)"
+    assert fingerprint(source, np=np, p="a") != fingerprint(source, np=np, p="b")
 
 
 def test_tensors():
@@ -156,13 +157,7 @@ def test_stores_count_by_their_content(tmp_path):
     expected = fingerprint(source, x=x)
     assert expected == fingerprint(source, x=recstore.RecordList(records)) == fingerprint(source, x=x[:])
     assert expected == fingerprint(source, x=recstore.open(tmp_path / "x.rec"))
-    others = [
-        x[::-1],
-        recstore.RecordList(records[:1]),
-        x.fields("path"),
-        recstore.RecordDict({0: records[0]}),
-        records,
-    ]
+    others = [x[::-1], x[:1], x.fields("path"), recstore.RecordDict({0: records[0]}), records]
     assert len({expected, *(fingerprint(source, x=other) for other in others)}) == 6
 
 
@@ -194,12 +189,8 @@ def test_values_that_do_not_count(monkeypatch):
     one = fingerprint(source, log=log)
     log.setLevel(logging.ERROR)
     assert fingerprint(source, log=log) == one
-    fingerprint(
-        "def build(): return print(json.load(open(path)), DataLoader)",
-        json=__import__("json"),
-        path="x",
-        DataLoader=dict,
-    )
+    source = "def build(): return print(json.load(open(path)), DataLoader)"
+    fingerprint(source, json=json, path="x", DataLoader=dict)
 
 
 def test_arguments_of_the_program(monkeypatch):
@@ -212,7 +203,10 @@ def test_arguments_of_the_program(monkeypatch):
     assert fingerprint(source, sys=sys) != one
 
 
-def test_modules_of_the_program_count_by_the_names_that_are_read():
+def test_modules_count_by_name_or_by_the_names_that_are_read():
+    source = "def build(): return list(map(repr, [module]))"
+    assert len({fingerprint(source, module=module) for module in (os, sys, pytest)}) == 3
+    assert derive(functools.partial(json.load, "a")) != derive(functools.partial(json.load, "b"))
     config = types.ModuleType("config_of_the_program")
     config.split, config.lr = "train", 1
     source = "def build(): return config.split"
@@ -255,11 +249,6 @@ def test_a_module_of_the_program_as_a_value_is_refused(source, tmp_path):
         assert x[0] == 1
 
 
-def test_other_modules_as_values_count_by_name():
-    source = "def build(): return list(map(repr, [module]))"
-    assert len({fingerprint(source, module=module) for module in (os, sys, pytest)}) == 3
-
-
 def test_modules_of_installed_packages_count_by_the_plain_values_that_are_read(monkeypatch):
     config = types.ModuleType("config_of_a_package")
     config.__file__ = "/usr/lib/python3/site-packages/config_of_a_package.py"
@@ -269,13 +258,6 @@ def test_modules_of_installed_packages_count_by_the_plain_values_that_are_read(m
         fingerprints.add(fingerprint("def build(): return config.args.split", config=config))
         fingerprint("def build(): return config.args.log.read()", config=config)
     assert len(fingerprints) == 2
-
-
-def test_functions_of_python_itself_are_not_followed():
-    import functools
-    import json
-
-    assert derive(functools.partial(json.load, "a")) != derive(functools.partial(json.load, "b"))
 
 
 def test_a_method_counts_the_attributes_that_it_reads():

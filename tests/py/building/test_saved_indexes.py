@@ -68,12 +68,8 @@ def test_the_same_as_one_built_in_memory(x, field, forbid_building):
 
 KEYS = {
     "ints": [5, 3, 5, -1, 2**40, 2**40, 2**70],
-    "equal numbers": [1, True, 1.0, 0, False, 2, 1 + 0j],
-    "text": ["a", "é", "日本", "😀", "a", ""],
-    "bytes and None": [b"", None, b"a", None, b""],
-    "tuples": [(1, "a"), (1.0, "a"), (), (1, "a"), ((),)],
+    "text and tuples": ["a", "é", "日本", "😀", "a", "", (1, "a"), (1.0, "a"), (), (1, "a"), ((),)],
     "NaN": [math.nan, 1.0, math.nan, 1.0],
-    "one": [7],
     "all alike": ["k"] * 70,
     "none": [],
     "many": [i * 7919 % 1000 for i in range(3000)],
@@ -83,6 +79,7 @@ KEYS = {
 
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_keys_of_all_kinds(keys, tmp_path):
+    """tests/prop compares small keys with a reader in plain Python."""
     with RecordList({"k": key, "i": i} for i, key in enumerate(keys)) as y:
         y.save(tmp_path / "x.recs", index_by="k", group_by="k")
         with recstore.open(tmp_path / "x.recs", verify="full") as x:
@@ -180,6 +177,7 @@ def test_a_built_store_has_its_indexes(how, forbid_building):
         if "name" in how:
             with recstore.shared("saved-index-test") as y:
                 assert y.index_by("id")["Q7"] == RECORDS[7]
+            assert recstore.names.list("saved-index-test")[0].records == 300, "it keeps its label"
 
 
 def test_shared(forbid_building):
@@ -191,11 +189,6 @@ def test_shared(forbid_building):
         assert x.index_by("id")[1] == {"id": 1}
     with pytest.raises(TypeError, match="mapping"):
         recstore.shared("saved-index", lambda: {"a": 1}, index_by="id")
-
-
-def test_a_named_store_keeps_its_label():
-    with RecordList(RECORDS, name="saved-index-label", index_by="id"):
-        assert recstore.names.list("saved-index-label")[0].records == 300
 
 
 def test_pickled_values_and_classes(tmp_path):
@@ -260,12 +253,8 @@ def test_at_most_sixteen_indexes(tmp_path):
 
 def test_indexes_of():
     pairs = saved_indexes.indexes_of(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
-    assert [(kind, path.names) for kind, path in pairs] == [
-        (1, (("a",),)),
-        (1, ("b.c",)),
-        (1, (("b",), ("c",))),
-        (2, (("b",), ("c",))),
-    ]
+    b_c = (("b",), ("c",))
+    assert [(kind, path.names) for kind, path in pairs] == [(1, (("a",),)), (1, ("b.c",)), (1, b_c), (2, b_c)]
     assert saved_indexes.indexes_of() == ()
 
 
@@ -274,14 +263,8 @@ def test_indexes_of():
 
 def test_info(x):
     indexes = x.info().indexes
-    assert [(index.kind, index.field, index.keys) for index in indexes[:6]] == [
-        ("index_by", "id", 300),
-        ("index_by", "image", 100),
-        ("index_by", "label", 13),
-        ("index_by", "meta.camera", 5),
-        ("index_by", ("meta", "a.b"), 300),
-        ("index_by", ("box", 0), 300),
-    ]
+    expected = zip(("id", "image", "label", "meta.camera", ("meta", "a.b"), ("box", 0)), (300, 100, 13, 5, 300, 300))
+    assert [(index.kind, index.field, index.keys) for index in indexes[:6]] == [("index_by", *one) for one in expected]
     assert sum(index.nbytes for index in indexes) == x.info().sections["saved indexes"]
     assert "saved index index_by('id'): 300 keys" in str(x.info())
     with RecordList(RECORDS) as y:
@@ -303,22 +286,12 @@ def test_closing(path):
     d, g = x.index_by("label"), x.group_by("label")
     group, keys = g[3], g.keys()
     x.close()
-    for read in (
-        lambda: d[3],
-        lambda: g[3],
-        lambda: group[0],
-        lambda: keys[0],
-        lambda: list(g),
-        lambda: x.index_by("id"),
-    ):
-        with pytest.raises(recstore.errors.ClosedError):
-            read()
-
-
-def test_closing_the_dict_closes_the_store(path):
+    reads = [lambda: d[3], lambda: g[3], lambda: group[0], lambda: keys[0], lambda: list(g), lambda: x.index_by("id")]
+    for read in reads:
+        pytest.raises(recstore.errors.ClosedError, read)
     x = recstore.open(path)
     x.index_by("id").close()
-    assert x.closed
+    assert x.closed, "closing the dict closes the store"
 
 
 def test_handles_name_no_process(x):

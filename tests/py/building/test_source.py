@@ -122,22 +122,11 @@ def test_save_and_shards(tmp_path):
         assert x.to_list() == SQUARES
 
 
-def test_progress(capfd):
-    pytest.importorskip("rich")
-    with RecordList(Squares(0, 1000), progress=True) as x:
-        assert len(x) == 1000
-    assert "1000" in capfd.readouterr().err
-
-
 def test_threads_read_one_source(tmp_path):
     (tmp_path / "x.jsonl").write_text("1\n2\n")
     source = sources.jsonl(tmp_path / "x.jsonl")
     results = []
-    threads = [threading.Thread(target=lambda: results.append(RecordList(source).to_list())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    waiting.together([threading.Thread(target=lambda: results.append(RecordList(source).to_list())) for _ in range(8)])
     assert results == [[1, 2]] * 8
 
 
@@ -230,6 +219,8 @@ class Returning(sources.Source):
 def test_mistakes_in_a_source_are_named():
     with pytest.raises(TypeError, match=r"append_to\(\) of a Returning returned a generator; it appends the records"):
         RecordList(Returning())
+    assert sources.Source.__module__ == "recstore.sources" and repr(sources.Source[int])
+    assert pickle.loads(pickle.dumps(sources.Source)) is sources.Source
     with pytest.raises(NotImplementedError, match=r"Source does not define append_to\(builder\)"):
         RecordList(sources.Source())
     with pytest.raises(EncodeError, match="record 1: .*cannot store object"):
@@ -239,11 +230,6 @@ def test_mistakes_in_a_source_are_named():
 class Bad(sources.Source):
     def append_to(self, builder):
         builder.extend([1, object()])
-
-
-def test_the_name_of_the_class():
-    assert sources.Source.__module__ == "recstore.sources" and repr(sources.Source[int])
-    assert pickle.loads(pickle.dumps(sources.Source)) is sources.Source
 
 
 # ---- Sources as parts of a source ----
@@ -275,7 +261,7 @@ def test_a_source_within_another_raises_its_errors(tmp_path, workers):
         assert len(x) == 1
 
 
-def test_tables_within_a_source_with_a_progress_bar():
+def test_tables_within_a_source_with_a_progress_bar(capfd):
     pa, _ = pytest.importorskip("pyarrow"), pytest.importorskip("rich")
 
     class Tables(sources.Source):
@@ -285,6 +271,7 @@ def test_tables_within_a_source_with_a_progress_bar():
 
     with RecordList(Tables(), progress=True) as x:
         assert x[:] == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert "3" in capfd.readouterr().err
 
 
 def test_a_name_with_a_nul_is_refused_each_time():

@@ -28,8 +28,10 @@ def test_a_table_is_a_list_of_its_rows_and_not_a_mapping():
             assert x.to_list() == ROWS
 
 
-def test_polars():
-    polars = pytest.importorskip("polars")
+def test_columns_and_frames_of_polars():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    with RecordList(pandas.Series(["x", "y"])) as x:
+        assert x.to_list() == ["x", "y"]
     with RecordList(polars.DataFrame(ROWS)) as x:
         assert x.to_list() == ROWS
     with RecordList(polars.Series([1, 2])) as x:
@@ -56,12 +58,6 @@ def test_a_table_without_arrow_is_refused():
     with pytest.raises(TypeError, match="an Exchanged, a table; return rows, an iterable"):
         recstore.shared("test-sources", Exchanged, fingerprint="1")
     assert recstore.names.list("test-sources") == []
-
-
-def test_a_column_is_a_sequence_of_values():
-    pandas = pytest.importorskip("pandas")
-    with RecordList(pandas.Series(["x", "y"])) as x:
-        assert x.to_list() == ["x", "y"]
 
 
 @pytest.mark.parametrize("mapping", [{"a": 1}, {}, collections.OrderedDict(a=1), collections.UserDict(a=1)], ids=repr)

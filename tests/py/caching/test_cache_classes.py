@@ -1,8 +1,5 @@
 """Objects in a cache: a process stores and reads instances of registered classes only."""
 
-import itertools
-import os
-
 import pytest
 from alike import alike
 from kinds import Color, Pair, Plain
@@ -11,12 +8,10 @@ import recstore
 from recstore._core import trust
 from recstore.errors import EncodeError, UntrustedError
 
-_numbers = itertools.count()
-
 
 @pytest.fixture
-def cache():
-    with recstore.cache(f"classes {os.getpid()} {next(_numbers)}", limit="1MB") as cache:
+def cache(name):
+    with recstore.cache(name, limit="1MB") as cache:
         yield cache
 
 

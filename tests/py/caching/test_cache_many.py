@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore._core import native
 from recstore.caching import random_state
 from recstore.errors import ClosedError
 
@@ -125,17 +124,13 @@ def test_an_out_that_does_not_fit(cache, out):
 
 
 def test_warm(cache):
+    pytest.raises(ZeroDivisionError, cache.warm, [1], lambda key: 1 / 0)
     cache.put(5, "kept")
+    assert len(cache) == 1
     info = cache.warm(range(100), lambda key: key)
     assert info.filled == 100 and cache.get(5) == "kept" and cache.get(99) == 99
     assert cache.warm(range(100), refuse).filled == 100
     pytest.raises(ValueError, cache.warm, [1], image, workers=-1)
-
-
-def test_warm_raises_the_exception_of_make(cache):
-    with pytest.raises(ZeroDivisionError):
-        cache.warm([1], lambda key: 1 / 0)
-    assert len(cache) == 0
 
 
 # ---- Random state ----
@@ -301,11 +296,3 @@ def test_no_space_on_the_disk_is_one_warning(cache, monkeypatch):
     assert len(caught) == 1 and caught[0].filename == __file__
     cache._file = file
     assert cache.info().processes[0].full == 3
-
-
-def test_the_kinds_of_counters_are_those_of_info(cache):
-    from recstore.caching.info import CacheUse
-
-    use = CacheUse(1, 5, True, tuple(range(6)))
-    kinds = ("hits", "misses", "stored", "lost", "full", "refused")
-    assert [getattr(use, kind) for kind in kinds] == [getattr(native, f"CACHE_{kind.upper()}") for kind in kinds]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -127,10 +128,7 @@ def test_a_bare_container(machine, folder, capsys):
 ])  # fmt: skip
 def test_shared_memory(machine, space, expected):
     assert verdict(doctor_checks.shared_memory(machine.system(space=lambda folder: space))) == expected
-
-
-def test_shared_memory_on_a_disk(machine):
-    machine.mounts("20 1 8:1 / / rw - ext4 /dev/sda1 rw")
+    machine.mounts("20 1 8:1 / / rw - ext4 /dev/sda1 rw")  # it is on a disk
     assert verdict(doctor_checks.shared_memory(machine.system())) == ("warning", True)
 
 
@@ -223,13 +221,10 @@ def test_a_mount_that_shows_part_of_the_hierarchy(machine):
     assert machine.system().headroom()[1] == "memory cgroup /docker/0a1b"
 
 
-def test_limit_that_slows_down(machine):
+def test_a_limit_that_slows_down_and_swap(machine):
     machine.cgroup("user.slice/job.scope", max="max", high=2 * GIB, current=2 * GIB)
     finding = doctor_checks.limit(machine.system())
     assert finding.verdict == "warning" and finding.mend == "sudo systemctl set-property job.scope MemoryMax=4G"
-
-
-def test_swap(machine):
     assert doctor_checks.swap(machine.system()).verdict == "ok"
     machine.meminfo(SwapFree=1 << 20)
     assert verdict(doctor_checks.swap(machine.system())) == ("warning", True)
@@ -268,19 +263,16 @@ def test_open_files(machine, limit, torch, expected, mend):
     assert (finding.verdict, finding.mend) == (expected, mend)
 
 
-def test_start_methods(machine):
-    for method, word in (("fork", "inherit"), ("spawn", "__main__"), ("forkserver", "__main__")):
-        finding = doctor_process.start_method(machine.system(start_method=method, version=(3, 14)))
-        assert finding.why.startswith(f"{method}, the default of Python 3.14") and word in finding.why
-
-
-def test_torch(machine):
+def test_torch_and_start_methods(machine):
     verdicts = {
         strategy: doctor_process.torch_sharing(machine.system(torch_sharing=strategy)).verdict
         for strategy in (None, "", "file_system", "file_descriptor")
     }
     assert verdicts == {None: "ok", "": "warning", "file_system": "warning", "file_descriptor": "ok"}
     assert doctor_process.torch_sharing(machine.system(torch_sharing="file_system", platform="darwin")).verdict == "ok"
+    for method, word in (("fork", "inherit"), ("spawn", "__main__"), ("forkserver", "__main__")):
+        finding = doctor_process.start_method(machine.system(start_method=method, version=(3, 14)))
+        assert finding.why.startswith(f"{method}, the default of Python 3.14") and word in finding.why
 
 
 def test_remove_ipc(machine):
@@ -294,6 +286,9 @@ def test_remove_ipc(machine):
     assert doctor_process.remove_ipc(machine.system(uid=999)).verdict == "warning"
     machine.write("var/lib/systemd/linger/ada", "")
     assert "ada lingers" in doctor_process.remove_ipc(machine.system()).why
+    (machine.root / "var/lib/systemd/linger/ada").unlink()
+    shutil.rmtree(machine.root / "run/systemd/system")
+    assert doctor_process.remove_ipc(machine.system()).verdict == "ok", "without systemd"
 
 
 def test_drop_ins_of_logind(machine):
@@ -307,12 +302,6 @@ def test_drop_ins_of_logind(machine):
     assert setting()[0] == "yes", "the last name wins, whatever its folder"
     machine.write("etc/systemd/logind.conf.d/50-x.conf", "[Other]\nRemoveIPC=yes\n")
     assert setting() == ("no", "/run/systemd/logind.conf.d/40-y.conf"), "a file in /etc hides files of the same name"
-
-
-def test_without_systemd(machine):
-    (machine.root / "run/systemd/system/.there").unlink()
-    (machine.root / "run/systemd/system").rmdir()
-    assert doctor_process.remove_ipc(machine.system()).verdict == "ok"
 
 
 def test_orphans(machine, folder):
@@ -344,16 +333,13 @@ def test_caches(folder):
         assert finding.verdict == "ok" and finding.values["count"] == 1 and "'seen by doctor' (1 value" in finding.why
 
 
-def test_a_folder_that_is_a_file(machine, tmp_path):
+def test_folders_that_do_not_serve(machine, tmp_path):
     (tmp_path / "file").write_text("")
     assert verdict(doctor_process.named_folder(machine.system(), str(tmp_path / "file"))) == ("problem", True)
     assert doctor_process.orphans(str(tmp_path / "file")).verdict == "warning"
     assert doctor_process.caches(str(tmp_path / "file")).verdict == "warning"
-
-
-def test_a_folder_on_the_network(machine, tmp_path):
     machine.mounts(SHM, "40 1 0:50 / / rw - nfs4 server:/x rw")
-    assert verdict(doctor_process.named_folder(machine.system(), str(tmp_path))) == ("warning", True)
+    assert verdict(doctor_process.named_folder(machine.system(), str(tmp_path))) == ("warning", True), "on the network"
 
 
 # ---- All checks ----

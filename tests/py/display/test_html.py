@@ -24,8 +24,5 @@ def test_text_is_escaped(make):
 def test_the_longest_bar_has_the_full_width():
     out = html.bars("field", [("a", 100, 50, ""), ("b", 0, 0, ""), ("c", 25, 0, "")], 1000)
     assert out.count("width:60px") == 2 and out.count("width:30px") == 1 and "10.0%" in out
-
-
-def test_no_bars():
     Parsed(html.bars("field", [], 0))
     Parsed(html.table([("a",)], "<"))

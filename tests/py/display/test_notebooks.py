@@ -73,19 +73,14 @@ def test_only_the_largest_of_many_fields_have_bars():
     chance = random.Random(0)
     with RecordList({f"field {i}": chance.randbytes(i) for i in range(500)} for _ in range(9)) as x:
         for value in (x, x.info(fields=True)):
-            assert "... 471 fields, each of at most" in text_of(value) and "field 499" in text_of(value)
-        assert (
-            "has all of" in text_of(x.info(fields=True))
-            and "field 100" not in text_of(x).partition("bytes by field")[2]
-        )
+            text = text_of(value)
+            assert "... 471 fields, each of at most" in text and "field 499" in text
+        assert "has all of" in text and "field 100" not in text_of(x).partition("bytes by field")[2]
 
 
-def test_bytes_by_field_of_small_stores_are_bars(x):
+def test_bytes_by_field_of_small_stores_are_bars(x, monkeypatch):
     assert "bytes by field of the store" in text_of(x) and "camera" in text_of(x)
     assert "bytes by field: .info(fields=True)" in text_of(x + x.map(dict))
-
-
-def test_a_large_store_is_not_measured(monkeypatch, x):
     monkeypatch.setattr(notebooks, "SMALL_BYTES", 100)
     monkeypatch.setattr(notebooks.node_sizes, "field_sizes", None)
     assert "bytes by field: .info(fields=True)" in text_of(x)
@@ -133,20 +128,15 @@ def test_short():
 
 
 def test_info(x):
-    assert (
-        "50 records" in text_of(x.info()) and "heap" in text_of(x.info()) and ".info(fields=True)" in text_of(x.info())
-    )
+    assert all(part in text_of(x.info()) for part in ("50 records", "heap", ".info(fields=True)"))
+    for info in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
+        assert repr(info) == str(info) and len(repr(info)) < 3_000, "in a terminal"
     text = text_of(x.info(fields=True))
     assert "camera" in text and "besides" in text and "schema and tables" in text
     assert "2 stores" in text_of((x + x.map(dict)).info(fields=True))
     with RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)}) as d:
         assert "50 entries" in text_of(d.info(fields=True)) and "camera" in text_of(d.info(fields=True))
         assert "key index" in text_of(d.info())
-
-
-def test_figures_show_as_text_in_a_terminal(x):
-    for info in (x.info(), (x + x.map(dict)).info(), x.index_by("id").info()):
-        assert repr(info) == str(info) and len(repr(info)) < 3_000
 
 
 def test_reports_and_segments():

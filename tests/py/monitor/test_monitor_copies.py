@@ -14,6 +14,7 @@ def test_copy_on_read():
     assert [one["label"] for one in verdict.evidence["processes"]] == ["worker 0", "worker 1"]
     assert verdict.evidence["processes"][0]["uss"] == 100 * made_runs.MB
     assert "worker 0 and worker 1 copied 200 MB" in verdict.text
+    assert kinds(*copying_run(180)) == ["copy-on-read"], "they are not also copies per rank"
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,8 @@ def test_copy_on_read():
         (100, {"rss": -35}, False),
         (100, {"freed": 45}, True),
         (100, {"freed": 55}, False),  # another process freed the memory
+        (100, {"exact": False}, True),  # every second sample is an estimate
+        (150, {"ends_at": 5}, True),  # a worker ends in the middle
     ],
 )
 def test_thresholds_of_copy_on_read(copied, options, found):
@@ -58,15 +61,6 @@ def test_pages_of_an_ended_process_are_not_copies():
         crew += [] if ended else [process("worker 1", 12, uss=20, shared=100, pss=20)]
         entries.append(sample(i, crew))
     assert kinds(*entries) == []
-
-
-def test_estimates_are_not_compared():
-    """Every second sample is an estimate."""
-    assert "copy-on-read" in kinds(*copying_run(100, exact=False))
-
-
-def test_a_worker_that_ends_in_the_middle():
-    assert "copy-on-read" in kinds(*copying_run(150, ends_at=5))
 
 
 def test_workers_with_one_sample():
@@ -139,13 +133,13 @@ def test_copies_per_rank_are_large_and_alike(sizes, found):
     assert ("copies per rank" in kinds(*ranks(sizes))) is found
 
 
-def test_a_file_mapped_by_one_rank_is_not_a_copy():
-    assert kinds(*ranks([500, 500], anonymous=40)) == []
-
-
-@pytest.mark.parametrize(("files", "found"), [(170, False), (160, True)])
-def test_private_memory_that_libraries_explain(files, found):
-    assert ("copies per rank" in kinds(*ranks([500, 500], shared_file=files))) is found
+@pytest.mark.parametrize(
+    ("memory", "found"),
+    [({"anonymous": 40}, False), ({"shared_file": 170}, False), ({"shared_file": 160}, True)],
+    ids=["a file mapped by one rank", "libraries", "more than libraries"],
+)
+def test_private_memory_that_is_not_a_copy(memory, found):
+    assert ("copies per rank" in kinds(*ranks([500, 500], **memory))) is found
 
 
 def spawned(sizes, label="worker {}"):
@@ -163,7 +157,3 @@ def test_copies_in_spawned_workers():
 @pytest.mark.parametrize("sizes", [[300], [127, 127], [300, 200], [300, 40]])
 def test_workers_without_copies(sizes):
     assert kinds(*spawned(sizes)) == []
-
-
-def test_copy_on_read_is_not_also_copies_per_rank():
-    assert kinds(*copying_run(180)) == ["copy-on-read"]

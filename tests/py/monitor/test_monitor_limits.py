@@ -38,17 +38,14 @@ def test_a_share_of_the_cgroups_limit_and_a_size(tmp_path):
     made.process(10, anon=3000, file=0)
     made.write("10/cgroup", "0::/\n")
     made.write("self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-    folder = made.root / "sys/fs/cgroup"
-    folder.mkdir(parents=True)
-    (folder / "memory.max").write_text("1000000\n")
-    (folder / "memory.current").write_text("990000\n")
-    (folder / "memory.stat").write_text("inactive_file 800000\n")
+    for name, text in (("max", "1000000"), ("current", "990000"), ("stat", "inactive_file 800000")):
+        made.write(f"../sys/fs/cgroup/memory.{name}", text + "\n")
     sampler = Sampler(10, proc=made.folder, root_folder=str(made.root))
     share, size = Warnings(0.85, sampler), Warnings(threshold("2 MB"), sampler)
     entry, _ = sampler.sample()
     assert share.check(entry) is None, "inactive page cache does not count"
     assert "3.07 MB of 2 MB are in use, 154 % of the threshold of the job" in size.check(entry)["text"]
-    (folder / "memory.stat").write_text("inactive_file 10000\n")
+    made.write("../sys/fs/cgroup/memory.stat", "inactive_file 10000\n")
     entry, _ = sampler.sample()
     assert "98 % of the limit of the memory cgroup" in share.check(entry)["text"]
     assert Warnings(None, sampler).check(entry) is None

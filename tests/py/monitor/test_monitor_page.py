@@ -35,20 +35,17 @@ def job(*others, count=20, **start_options):
 
 
 def test_parts_of_the_page():
-    text = page.html_text(
-        job(event(3, "epoch", text="epoch 1"), end(20, exit=3), limit=500 * MB, missing=["No swap figures."])
-    )
+    made = job(event(3, "epoch", text="epoch 1"), end(20, exit=3), limit=500 * MB, missing=["No swap figures."])
+    made.bad_lines = 2
+    text = page.html_text(made)
     assert "Memory of <code>python train.py</code>" in text and "on node" in text and "exit code 3" in text
     assert "<h3>copy-on-read</h3>" in text and "<code>samples = RecordList(samples)</code>" in text
+    assert "2 lines of the log could not be read" in text
+    assert re.findall(r"https?://|\b(?:src|href)=", text) == []
     assert "No swap figures." in text and "epoch 1" in text and '"limit 500 MB"' in text
     assert re.search(r"store coco</td><td>87 MB</td><td>\d+\.\d %</td>", text)
     assert re.search(r"· worker 0, pid 11</td><td>120 MB", text)
     assert text.index("private of each process") < text.index("· worker 0, pid 11") < text.index("store coco</td>")
-
-
-def test_the_page_has_no_links():
-    text = page.html_text(job())
-    assert re.findall(r"https?://|\b(?:src|href)=", text) == []
 
 
 def test_texts_of_the_log_are_escaped():
@@ -72,16 +69,15 @@ def test_a_healthy_run():
     assert "No verdict" in text and "exit code 0" in text and "does not have the classes of memory" in text
 
 
-def test_bad_lines_are_reported():
-    made = job()
-    made.bad_lines = 2
-    assert "2 lines of the log could not be read" in page.html_text(made)
-
-
-def test_five_hundred_processes():
-    crew = [process("main", 10, uss=9), *(process(f"rank {i % 8} worker {i // 8}", 11 + i, uss=9) for i in range(499))]
-    text = page.html_text(run(start(), *(sample(5 * t, crew) for t in range(200)), end(1000)))
-    assert text.count("<tr>") > 500 and len(text) < 8_000_000
+def test_many_processes_and_events(monkeypatch):
+    """The page stays small, and says how many rows it leaves out."""
+    monkeypatch.setattr(page, "MOST_ROWS", 50)
+    monkeypatch.setattr(plots, "MOST_POINTS", 1200)
+    crew = [process("main", 10, uss=9), *(process(f"rank {i % 8} worker {i // 8}", 11 + i, uss=9) for i in range(59))]
+    notes = (event(t, "note") for t in range(57))
+    text = page.html_text(run(start(), *(sample(5 * t, crew) for t in range(200)), *notes, end(1000)))
+    assert text.count("<tr>") == 102 and len(text) < 400_000
+    assert "10 more processes" in text and "7 earlier events" in text
 
 
 def test_write(tmp_path):
@@ -104,20 +100,11 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     assert caught.value.filename == str(tmp_path / "missing" / "out.html")
 
 
-def test_the_whole_script(monkeypatch, short_script):
+def test_the_whole_script_comes_from_plotly(tmp_path, monkeypatch, short_script):
     pytest.importorskip("plotly")
     monkeypatch.setattr(plots, "script", short_script)
     text = page.html_text(job())
     assert len(text) > 1_000_000 and text.count("</script>") == 2  # the script itself does not contain it
-
-
-def test_without_plotly_nothing_is_written(tmp_path, monkeypatch, short_script):
-    monkeypatch.setattr(plots, "script", short_script)
     monkeypatch.setitem(sys.modules, "plotly", None)
     pytest.raises(ImportError, lambda: page.write(job(), tmp_path / "out.html")).match("recstore\\[monitor\\]")
     assert os.listdir(tmp_path) == []
-
-
-def test_the_page_says_how_many_events_it_leaves_out():
-    notes = (event(t, "note") for t in range(page.MOST_ROWS + 7))
-    assert "7 earlier events" in page.html_text(run(sample(0, [process("main", 10, uss=50)]), *notes, end(9)))

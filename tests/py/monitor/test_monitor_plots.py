@@ -36,17 +36,15 @@ def test_lines():
     assert trace_of(plot, "main, pid 10")["y"][:2] == [10 * MB, 11 * MB]
     assert trace_of(plot, "all processes")["y"][0] == 35 * MB  # includes the unmapped pages
     assert trace_of(plot, "all processes")["x"][-1] == 19 and plot["layout"]["xaxis"]["ticksuffix"] == " s"
-
-
-@pytest.mark.parametrize("what", plots.FIGURES)
-def test_each_figure_has_a_plot(what):
-    assert trace_of(plots.memory(small_run(), what), "all processes")["y"]
+    for what in plots.FIGURES:
+        assert trace_of(plots.memory(small_run(), what), "all processes")["y"]
 
 
 def test_an_unknown_value_has_no_line():
     entries = [sample(t, [process("main", 10, uss=None, pss=None, rss=5)]) for t in range(9)]
     assert plots.memory(run(*entries), "uss")["data"] == []
     assert names(plots.memory(run(*entries), "rss")) == ["main, pid 10"]
+    assert plots.memory(run())["data"] == plots.where(run())["data"] == []
 
 
 @pytest.mark.parametrize(("seconds", "unit"), [(100, " s"), (200, " min"), (4 * 3600, " h")])
@@ -55,13 +53,10 @@ def test_the_unit_of_time(seconds, unit):
     assert plot["layout"]["xaxis"]["ticksuffix"] == unit
 
 
-def test_a_near_limit_is_a_line():
+def test_a_near_limit_is_a_line_and_a_far_one_is_not():
     plot = plots.memory(small_run(limit=100 * MB))
     assert trace_of(plot, "limit 100 MB")["y"] == [100 * MB] * 2
     assert plot["layout"]["annotations"][0]["text"] == "limit 100 MB"
-
-
-def test_a_far_limit_has_no_line():
     plot = plots.memory(small_run(limit=9000 * MB))
     assert plot["layout"]["annotations"][0]["text"] == "limit 9 GB, above this plot"
     assert max(value for trace in plot["data"] for value in trace["y"]) < 200 * MB  # no line at 9 GB
@@ -85,10 +80,7 @@ def test_markup_in_a_log_is_escaped():
     marks = [event(3, "note", '<a href="http://example.com">x</a>')]
     plot = plots.memory(run(sample(0, [process("main", 10) | {"label": "<b>x"}]), sample(3, crew_of(1)), *marks))
     assert "<" not in "".join(names(plot)) + trace_of(plot, "events")["text"][0]
-
-
-def test_templates_in_a_log_are_escaped():
-    one = process("main", 10) | {"label": "%{y}.py"}
+    one = process("main", 10) | {"label": "%{y}.py"}  # a template
     made = run(*(sample(t, [one], named={"private": 5, "stores": {"%{x}": 7}}) for t in (0, 3)))
     for plot in (plots.memory(made), plots.where(made)):
         assert all(trace["hovertemplate"].count("%{") == 1 for trace in plot["data"])
@@ -101,14 +93,17 @@ def test_many_processes_have_one_line_each_and_a_short_legend():
     assert legend == ["main", *(f"rank {i} worker ({13 if i < 4 else 12})" for i in range(8)), "all processes"]
 
 
-def test_a_long_run_of_many_processes_is_thinned():
-    crew = crew_of(499)
-    samples = [sample(t, crew) for t in range(600)]
-    high = samples[321]["processes"][7] = dict(crew[7], pss=999 * MB)
-    plot = plots.memory(run(*samples, *(event(t, "started", "worker", t) for t in range(600))))
+def test_a_long_run_of_many_processes_is_thinned(monkeypatch):
+    monkeypatch.setattr(plots, "MOST_POINTS", 600)
+    monkeypatch.setattr(plots, "MOST_POINTS_PER_LINE", 100)
+    monkeypatch.setattr(plots, "MOST_EVENTS", 50)
+    crew = crew_of(19)
+    samples = [sample(t, crew) for t in range(300)]
+    high = samples[121]["processes"][7] = dict(crew[7], pss=999 * MB)
+    plot = plots.memory(run(*samples, *(event(t, "started", "worker", t) for t in range(300))))
     assert sum(len(trace["x"]) for trace in plot["data"]) < plots.MOST_POINTS + 3 * plots.MOST_POINTS_PER_LINE
     peaks = [max(trace["y"]) for trace in plot["data"] if f"pid {high['pid']}<" in trace["hovertemplate"]]
-    assert peaks == [999 * MB]  # from one sample in 600
+    assert peaks == [999 * MB]  # from one sample in 300
     assert len(trace_of(plot, "events")["x"]) <= plots.MOST_EVENTS
 
 
@@ -128,13 +123,14 @@ def test_deaths_are_not_thinned():
     assert len(trace_of(plot, "events")["x"]) <= 2 * plots.MOST_EVENTS
 
 
-def test_where():
+def test_where(monkeypatch):
     plot = plots.where(small_run())
     assert names(plot) == ["private of each process", "store coco"]
     assert all(trace["stackgroup"] == "all" for trace in plot["data"]) and plot["data"][1]["y"] == [8 * MB] * 20
-    long = run(*(sample(t, crew_of(1, 10 + (t == 777)), named={"private": 20 + (t == 777)}) for t in range(5000)))
+    monkeypatch.setattr(plots, "MOST_POINTS_PER_LINE", 100)
+    long = run(*(sample(t, crew_of(1, 10 + (t == 77)), named={"private": 20 + (t == 77)}) for t in range(500)))
     (trace,) = plots.where(long)["data"]
-    assert len(trace["x"]) == plots.MOST_POINTS_PER_LINE and max(trace["y"]) == 21 * MB
+    assert len(trace["x"]) == 100 and max(trace["y"]) == 21 * MB
 
 
 def test_parts():
@@ -145,22 +141,15 @@ def test_parts():
     assert plots.parts({"named": {"private": None}}) == {}
 
 
-def test_an_empty_run():
-    assert plots.memory(run())["data"] == [] and plots.where(run())["data"] == []
-
-
 def test_figure():
     graph_objects = pytest.importorskip("plotly.graph_objects")
     made = plots.figure(small_run(event(1, "epoch", text="epoch 0"), limit=100 * MB))
     assert isinstance(made, graph_objects.Figure) and len(made.data) == 6
     assert isinstance(plots.where_figure(small_run()), graph_objects.Figure)
+    pytest.raises(ValueError, lambda: plots.figure(small_run(), "vss")).match("what='vss'")
 
 
 def test_without_plotly(monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly", None)
     pytest.raises(ImportError, lambda: plots.figure(small_run())).match(r'pip install "recstore\[monitor\]"')
     pytest.raises(ImportError, plots.script).match("plotly")
-
-
-def test_an_unknown_figure():
-    pytest.raises(ValueError, lambda: plots.figure(small_run(), "vss")).match("what='vss'")

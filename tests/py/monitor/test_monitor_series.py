@@ -32,15 +32,12 @@ def test_a_series_omits_unknown_and_estimated_values():
     assert one.last("uss") == 7 * MB and one.last("nothing") is None
 
 
-def test_level():
+def test_levels_and_floors():
+    assert series.floors([0, 1, 2, 3, 4], [5, 4, 9, 8, 1], [0, 2, 4]) == [4, 1]
+    assert series.floors([0, 1], [5, 4], [0, 2, 4]) == [4, None]
     crew = [process("main", 10, uss=100, shared=100)]
     assert series.level(sample(0, crew, unmapped=50)) == 200 * MB
     unknown = [process("main", 10, uss=None, pss=None, rss=300)]
     assert series.level(sample(0, unknown, current=70)) == 70 * MB
     assert series.level(sample(0, unknown)) == 300 * MB
     assert series.level({"t": 0}) is None
-
-
-def test_floors():
-    assert series.floors([0, 1, 2, 3, 4], [5, 4, 9, 8, 1], [0, 2, 4]) == [4, 1]
-    assert series.floors([0, 1], [5, 4], [0, 2, 4]) == [4, None]

@@ -3,31 +3,26 @@
 import os
 import re
 
+import made_runs
 import pytest
+from made_runs import MB
 
 from recstore.monitor import recent, terminal
 from recstore.monitor.sampler import event
 
-MB = 1_000_000
 START = {"kind": "start", "version": 1, "t": 0.0, "limit": 1000 * MB}
 
 
-def process(pid, label, size, exact=True):
-    figures = dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), size)
-    return {"pid": pid, "start": pid, "label": label, "role": "worker", "exact": exact, **figures}
-
-
-def sample(count=3, t=1.0, size=10 * MB, **more):
-    crew = [process(100 + n, f"rank {n % 2} worker {n // 2}", size * (n + 1), n % 2 == 0) for n in range(count)]
-    total = sum(one["pss"] for one in crew)
-    sums = {**dict.fromkeys(("uss", "pss", "rss", "shared", "shared_file", "swap", "anonymous"), total), "unmapped": 0}
-    named = {
-        "private": total - 5 * MB, "stores": {"train": 3 * MB, "val\x1b[31m": 2 * MB}, "batches": 0, "files": 0,
-        "interpreter": 0, "other": 0
-    }  # fmt: skip
-    return {
-        "kind": "sample", "t": t, "processes": crew, "sum": sums, "named": named, "cgroup": {"used": 950 * MB}, **more
-    }  # fmt: skip
+def sample(count=3, t=1.0, size=10):
+    """A sample of workers with `size`, twice `size` and so on of each figure, in MB."""
+    crew = [
+        made_runs.process(f"rank {n % 2} worker {n // 2}", 100 + n, **dict.fromkeys(made_runs.FIGURES, size * (n + 1)))
+        | {"exact": n % 2 == 0}
+        for n in range(count)
+    ]
+    named = {"private": sum(one["pss"] for one in crew) / MB - 5, "stores": {"train": 3, "val\x1b[31m": 2}}
+    named |= dict.fromkeys(("batches", "files", "interpreter", "other"), 0)
+    return made_runs.sample(t - made_runs.BEGIN, crew, named=named) | {"cgroup": {"used": 950 * MB}}
 
 
 @pytest.mark.parametrize("width", [30, 40, 59, 60, 80, 100, 200])
@@ -84,7 +79,7 @@ def test_the_summary_has_peaks_and_ends():
     sink = recent.Recent()
     sink.write(START)
     for t in range(5):
-        sink.write(sample(3, float(t), MB * (10 - abs(t - 2))))
+        sink.write(sample(3, float(t), 10 - abs(t - 2)))
     sink.write(event("ended", "", t=5.0, pid=100, label="rank 0 worker 0", signal="SIGKILL"))
     sink.write(event("ended", "", t=5.0, pid=101, label="rank 1 worker 0", exit=3))
     text = terminal.summary(sink.run(), 60)
@@ -99,15 +94,17 @@ def test_the_summary_has_peaks_and_ends():
     assert "No sample was taken" in terminal.summary(recent.Recent().run())
 
 
-def test_a_long_run_is_thinned():
+def test_a_long_run_is_thinned(monkeypatch):
+    monkeypatch.setattr(recent, "_MOST_ENTRIES", 800)
     sink = recent.Recent()
     sink.write(START)
-    for t in range(5000):
+    for t in range(500):
         sink.write(sample(4, float(t)))
     run = sink.run()
-    assert 900 <= len(run.samples) <= 2002 and run.bad_lines == 0 and run.start == START
-    assert (run.samples[0]["t"], run.samples[-1]["t"]) == (0.0, 4999.0)
-    assert [one["t"] for one in run.samples] == sorted({one["t"] for one in run.samples})
+    assert 90 <= len(run.samples) <= 202 and run.bad_lines == 0 and run.start == START
+    assert (run.samples[0]["t"], run.samples[-1]["t"]) == (0.0, 499.0)
+    times = [one["t"] for one in run.samples]
+    assert len({later - t for t, later in zip(times, times[1:-1])}) == 1, "they are as far apart as each other"
 
 
 def test_a_long_run_keeps_its_first_and_last_events():

@@ -55,33 +55,32 @@ def test_a_leak_has_the_time_to_the_limit():
     assert left == pytest.approx(120, rel=0.1)
 
 
-@pytest.mark.parametrize(("grown", "found"), [(125, False), (135, True)])
-def test_the_least_size_of_a_leak(grown, found):
+@pytest.mark.parametrize(
+    ("count", "grown", "found"), [(200, 125, False), (200, 135, True), (19, 300, False), (21, 300, True)]
+)
+def test_the_least_size_of_a_leak_and_the_fewest_samples(count, grown, found):
     """Half of the growth is between the floors of the second and the last quarter; the threshold is 64 MB."""
-    assert ("leak" in kinds(*growing_run(ramp(200, 100, 100 + grown)))) is found
+    assert ("leak" in kinds(*growing_run(ramp(count, 100, 100 + grown)))) is found
 
 
-def test_loaded_memory_is_not_a_leak():
-    assert kinds(*growing_run(ramp(20, 20, 270) + [270] * 60)) == []
-    assert kinds(*growing_run(ramp(20, 20, 400) + [400] * 60)) == ["growth"]
+# Twice the sizes of a DataLoader worker in its first seconds.
+SETTLING = [
+    152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217, 221,
+    221, 225, 225, 225, 229, 229, 229, 229, 229
+]  # fmt: skip
+MEMORY = {
+    "loaded": (ramp(20, 20, 270) + [270] * 60, []),
+    "much is loaded": (ramp(20, 20, 400) + [400] * 60, ["growth"]),
+    "a cache fills": (ramp(50, 20, 270) + [270] * 30, []),
+    "a heap settles": ([2 * value for value in SETTLING], []),
+    "temporary": ([100 + 40 * (i % 7) for i in range(80)], []),
+    "temporary and a leak": ([100 + 4 * i + 40 * (i % 7) for i in range(80)], ["leak"]),
+}
 
 
-def test_a_filling_cache_is_not_a_leak():
-    assert kinds(*growing_run(ramp(50, 20, 270) + [270] * 30)) == []
-
-
-def test_a_heap_that_settles_is_not_a_leak():
-    """The sizes are twice those of a DataLoader worker in its first three seconds."""
-    first = [
-        152, 157, 165, 153, 161, 165, 169, 177, 185, 189, 195, 185, 189, 197, 201, 205, 213, 213, 213, 217, 217, 217,
-        221
-    ]  # fmt: skip
-    assert kinds(*growing_run([2 * value for value in [*first, 221, 225, 225, 225, 229, 229, 229, 229, 229]])) == []
-
-
-def test_temporary_memory_is_not_a_leak():
-    assert kinds(*growing_run([100 + 40 * (i % 7) for i in range(80)])) == []
-    assert kinds(*growing_run([100 + 4 * i + 40 * (i % 7) for i in range(80)])) == ["leak"]
+@pytest.mark.parametrize(("values", "found"), MEMORY.values(), ids=MEMORY)
+def test_memory_that_is_not_a_leak(values, found):
+    assert kinds(*growing_run(values)) == found
 
 
 @pytest.mark.parametrize(("last", "found"), [(3, True), (6, True), (10, False)])
@@ -95,11 +94,6 @@ def test_a_leak_by_epochs():
     epochs = [event(20 * i, "epoch", text=f"epoch {i}") for i in range(6)]
     assert kinds(*growing_run(values), *epochs) == ["leak"]
     assert kinds(*growing_run([100 + 5 * (i % 20) for i in range(120)]), *epochs) == []
-
-
-def test_a_leak_needs_samples():
-    assert "leak" not in kinds(*growing_run(ramp(19, 100, 400)))
-    assert "leak" in kinds(*growing_run(ramp(21, 100, 400)))
 
 
 # ---- backlog ----
@@ -127,19 +121,13 @@ def test_the_least_size_and_share_of_a_backlog(size, total, found):
     assert ("backlog" in kinds(*waiting([size] * 20, total=total))) is found
 
 
-def test_batches_of_the_consumer_are_not_a_backlog():
-    assert kinds(*waiting([128] * 20, unmapped=[0, 10] * 10)) == []
-
-
-def test_a_queue_that_runs_empty_is_not_a_backlog():
-    assert kinds(*waiting([0, 128, 20, 0, 70, 10] * 5)) == []
-
-
-def test_a_log_without_batches_has_no_backlog():
+def test_no_backlog():
+    assert kinds(*waiting([128] * 20, unmapped=[0, 10] * 10)) == [], "the consumer has the batches"
+    assert kinds(*waiting([0, 128, 20, 0, 70, 10] * 5)) == [], "the queue runs empty"
     entries = waiting([128] * 20)
     for entry in entries:
         entry["named"] = None
-    assert kinds(*entries) == []
+    assert kinds(*entries) == [], "the log has no batches"
 
 
 # ---- pinned memory ----
@@ -179,14 +167,10 @@ def with_shared_anonymous_memory(tmp_path, devices, kilobytes=200_000):
     return entries[-1]["named"], kinds(*entries)
 
 
-def test_page_locked_memory_of_a_gpu(tmp_path):
-    named, found = with_shared_anonymous_memory(tmp_path, DEVICES)
-    assert named["pinned"] == 200_000 * 1024 and named["shared memory"] == 0 and found == ["pinned memory"]
-
-
-def test_shared_anonymous_memory_without_a_gpu_is_not_pinned(tmp_path):
-    named, found = with_shared_anonymous_memory(tmp_path, "")
-    assert named["pinned"] == 0 and named["shared memory"] == 200_000 * 1024 and found == []
+@pytest.mark.parametrize(("devices", "pinned", "found"), [(DEVICES, 204_800_000, ["pinned memory"]), ("", 0, [])])
+def test_shared_anonymous_memory_is_pinned_if_there_is_a_gpu(tmp_path, devices, pinned, found):
+    named, verdicts_found = with_shared_anonymous_memory(tmp_path, devices)
+    assert (named["pinned"], named["shared memory"]) == (pinned, 204_800_000 - pinned) and verdicts_found == found
 
 
 # ---- growth ----
@@ -210,12 +194,9 @@ def test_growth_of_two_samples_and_of_several_processes():
     assert verdict.text.startswith("tool took 900 MB of private") and "main took 300 MB or less" in verdict.text
 
 
-def test_initial_memory_is_not_growth():
+def test_initial_and_explained_memory_is_not_growth():
     assert kinds(*growing_run([900] * 8)) == []
     assert kinds(*generations(10, count=8, inherited=900)) == []
-
-
-def test_explained_growth_is_not_reported_as_growth():
     assert kinds(*growing_run(ramp(60, 100, 700))) == ["leak"]
     assert kinds(*ranks([500, 500])) == ["copies per rank"]
 
@@ -232,19 +213,12 @@ def test_page_cache_and_caches_are_not_growth(named):
         assert kinds(*entries) == found
 
 
-def test_a_cgroup_full_of_page_cache_is_not_near_its_limit():
-    entries = growing_run([100] * 20, current=990)
-    for used, found in ((200, []), (900, ["unclear"])):
-        for entry in entries:
-            entry["cgroup"]["used"] = used * made_runs.MB
-        assert kinds(made_runs.start(limit=1000 * made_runs.MB), *entries) == found
-
-
 def test_few_samples_are_unclear():
     for count in range(verdicts.FEWEST_SAMPLES):
         (verdict,) = verdicts.judge(run(*growing_run([100] * count)))
         assert verdict.kind == "unclear" and verdict.line == "" and "too few" in verdict.text
     assert kinds(*growing_run([100] * verdicts.FEWEST_SAMPLES)) == []
+    assert verdicts.text([]).startswith("No verdict")
 
 
 def test_unexplained_growth_is_unclear():
@@ -254,9 +228,14 @@ def test_unexplained_growth_is_unclear():
     assert verdict.kind == "unclear" and "no rule explains it" in verdict.text and verdict.evidence["bytes"] > 0
 
 
-@pytest.mark.parametrize(("current", "found"), [(840, False), (860, True)])
-def test_near_the_limit_is_unclear(current, found):
+@pytest.mark.parametrize(
+    ("current", "used", "found"), [(840, None, False), (860, None, True), (990, 200, False), (990, 900, True)]
+)
+def test_near_the_limit_is_unclear(current, used, found):
+    """Page cache in the cgroup does not count, if the log has the memory in use."""
     entries = [made_runs.start(limit=1000 * made_runs.MB), *growing_run([100] * 20, current=current)]
+    for entry in entries[1:] if used is not None else ():
+        entry["cgroup"]["used"] = used * made_runs.MB
     assert kinds(*entries) == (["unclear"] if found else [])
 
 
@@ -266,11 +245,6 @@ def test_missing_figures_are_unclear():
     ]
     (verdict,) = verdicts.judge(run(made_runs.start(missing=["This container has no smaps_rollup."]), *entries))
     assert verdict.kind == "unclear" and "This container has no smaps_rollup." in verdict.text
-
-
-def test_a_steady_run_has_no_verdict():
-    assert verdicts.judge(run(*growing_run([100] * 30))) == []
-    assert verdicts.text([]).startswith("No verdict")
 
 
 # ---- Several verdicts ----

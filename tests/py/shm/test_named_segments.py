@@ -63,17 +63,7 @@ def test_segments_print_as_a_table(place):
     with recstore.RecordList(range(5), name="a") as a, recstore.RecordList([1.5] * 100, name="b"):
         table = recstore.names.list()
         lines = str(table).splitlines()
-        assert lines[0].split() == [
-            "name",
-            "kind",
-            "fingerprint",
-            "records",
-            "bytes",
-            "age",
-            "builder",
-            "attached",
-            "state",
-        ]
+        assert lines[0].split() == "name kind fingerprint records bytes age builder attached state".split()
         assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
         assert repr(table) == str(table) and isinstance(table, list)
         info = table[0]

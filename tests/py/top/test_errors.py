@@ -92,18 +92,15 @@ def test_the_file_travels_with_the_error(how, tmp_path):
     assert (how(caught.value).filename, str(how(caught.value))) == (str(tmp_path / "y.rec"), str(caught.value))
 
 
-def test_errors_about_memory_name_no_file():
-    with recstore.RecordList([object()], on_unsupported="pickle") as x:
-        x.segments[0].reader = recstore._core.trust.Reader(trusted=False)
-        caught = pytest.raises(recstore.errors.UntrustedError, lambda: x[0])
-    assert caught.value.filename is None and str(caught.value) == caught.value.args[0]
-
-
 def test_a_pickled_value_that_may_not_be_loaded(tmp_path):
     recstore.RecordList([1, object()], on_unsupported="pickle").save(tmp_path / "x.rec")
     with pytest.raises(recstore.errors.UntrustedError, match=r"^record 1: ") as caught:
         recstore.open(tmp_path / "x.rec").to_list()
     assert caught.value.filename == str(tmp_path / "x.rec")
+    with recstore.RecordList([object()], on_unsupported="pickle") as x:
+        x.segments[0].reader = recstore._core.trust.Reader(trusted=False)
+        caught = pytest.raises(recstore.errors.UntrustedError, lambda: x[0])
+    assert caught.value.filename is None and str(caught.value) == caught.value.args[0], "memory has no name"
 
 
 @pytest.mark.parametrize("save", [

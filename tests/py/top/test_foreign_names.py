@@ -67,8 +67,6 @@ def test_each_hint_for_a_function_is_for_a_function_that_recstore_lacks():
             getattr(recstore, name)
         called = hint.partition("recstore.")[2].partition("(")[0]
         assert not called or operator.attrgetter(called)(recstore)
-    with pytest.raises(AttributeError, match="no attribute 'colour'$"):
-        recstore.colour
 
 
 def test_a_name_in_another_module_names_the_module():
@@ -91,6 +89,11 @@ def test_a_name_in_another_module_names_the_module():
         (recstore.read_csv, {"limit": 1}, "'limit'; write n_rows="),
         (recstore.read_csv, {"names": ["id"]}, "'names'; write header="),
         (recstore.read_csv, {"dtype": str}, "'dtype'; did you mean 'dtypes'"),
+        *(
+            (recstore.read_csv, {"header": header}, "False if no row has them, or a list of")
+            for header in (None, 0, "x")
+        ),
+        (recstore.read_json, {"records": ["images", "annotations"]}, "several arrays"),
         (recstore.read_json, {"lines": True}, r"'lines'; write recstore.read_jsonl\(path\)"),
         (recstore.read_json, {"orient": "index"}, "'orient'; write entries=True"),
         (recstore.read_jsonl, {"lines": True}, "'lines'; omit it"),
@@ -102,30 +105,12 @@ def test_arguments_of_pandas(reader, arguments, message):
         reader(io.BytesIO(b"1\n"), **arguments)
 
 
-@pytest.mark.parametrize("header", [None, 0, "infer"])
-def test_a_header_that_is_not_a_list(header):
-    pytest.importorskip("pyarrow")
-    with pytest.raises(TypeError, match="False if no row has them, or a list of the names"):
-        recstore.read_csv(io.BytesIO(b"id\n1\n"), header=header)
-
-
 def test_another_delimiter_is_advised_where_there_is_one_column():
     pytest.importorskip("pyarrow")
     with pytest.raises(recstore.errors.InputError, match="',' here: give another delimiter="):
         recstore.read_csv(io.BytesIO(b"path;score\na;0,5\n"))
     with pytest.raises(recstore.errors.InputError, match="2 expected; quote the cell"):
         recstore.read_csv(io.BytesIO(b"path,score\na,0,5\n"))
-
-
-def test_a_document_in_the_reader_of_lines():
-    for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
-        with pytest.raises(recstore.errors.InputError, match="read_json reads a document of several lines"):
-            recstore.read_jsonl(io.BytesIO(text))
-
-
-def test_a_list_of_several_arrays():
-    with pytest.raises(TypeError, match="several arrays"):
-        recstore.read_json(io.BytesIO(b"{}"), records=["images", "annotations"])
 
 
 def test_a_parquet_file_in_read_arrow():
@@ -149,6 +134,9 @@ def test_arguments_that_are_not_files():
     for text in ('{"a": 1}', '[{"a": 1}]'):
         with pytest.raises(FileNotFoundError, match="reads a text"):
             recstore.read_json(text)
+    for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
+        with pytest.raises(recstore.errors.InputError, match="read_json reads a document of several lines"):
+            recstore.read_jsonl(io.BytesIO(text))
     for path in ("a.jsonl", pathlib.Path("a.jsonl")):
         with pytest.raises(TypeError, match="recstore.read_jsonl, read_csv"):
             recstore.RecordList(path)
@@ -164,15 +152,6 @@ def test_frames_of_another_library():
         recstore.RecordList([pandas.Timestamp(0)])
     with pytest.raises(recstore.errors.EncodeError, match=r"RecordList\(recstore.sources.table\("):
         recstore.RecordList(frame for frame in [polars.DataFrame({"id": [1]})])
-
-
-def test_methods_of_frames():
-    with recstore.RecordList([{"id": 1}]) as x:
-        for name, hint in type(x)._of_tables.items():
-            for container in (x, x[:1]):
-                with pytest.raises(AttributeError, match=f"no attribute '{name}'; write ") as raised:
-                    getattr(container, name)
-                assert hint in str(raised.value)
 
 
 def test_open_of_a_file_that_is_not_a_store(tmp_path):

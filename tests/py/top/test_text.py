@@ -35,6 +35,8 @@ def test_every_report_has_these_units(tmp_path, monkeypatch):
     samples.names = [f"images/{i:09}.jpg" for i in range(30_000)]
     with recstore.shared("sizes", lambda: range(9), fingerprint="1") as named:
         assert f"  {size_text(named.nbytes)}  " in str(recstore.names.list("sizes"))
+    with recstore.RecordList([{"a": 1}]) as x:
+        assert not re.search(r"\b1 \w+s\b(?<!bits)(?<!bytes)", str(x.info())), "a noun is singular after 1"
     for report in (recstore.audit(samples), recstore.share_dataset(samples, dry_run=True)):
         assert re.search(r"\d [kM]B\b", str(report)) and "iB" not in str(report)
 

@@ -1,5 +1,6 @@
 """Each line of docs/what-do-you-have.md runs, on small files of its kind, and gives the records that it promises."""
 
+import gzip
 import json
 import pathlib
 import re
@@ -17,6 +18,8 @@ if not PAGE.exists():
 ROWS = [
     {"path": f"{i}.jpg", "label": i % 3, "wav": f"{i}.wav", "text": "é" * i, "bbox": [i * 1.0, 1.5]} for i in range(20)
 ]
+JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+CSV = "path,label\n" + "".join(f"{row['path']},{row['label']}\n" for row in ROWS)
 FLAT = [{"path": row["path"], "label": row["label"]} for row in ROWS]
 TABLE = [cells for cells in pages.table(PAGE, 2) if cells[0] not in ("You have", "You want")]
 IN = TABLE[: [cells[0] for cells in TABLE].index("polars")]
@@ -30,36 +33,13 @@ def pyarrow_table():
 def write_text(path, text):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def write_json(path, value):
-    write_text(path, json.dumps(value))
-
-
-def write_gzip(path, text):
-    import gzip
-
-    pathlib.Path(path).write_bytes(gzip.compress(text.encode()))
-
-
-def json_lines():
-    return "".join(json.dumps(row) + "\n" for row in ROWS)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def shards():
     zstandard = pytest.importorskip("zstandard")
     for i in range(2):
-        write_text(f"shards/{i}.jsonl.zst", "")
-        pathlib.Path(f"shards/{i}.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(json_lines().encode()))
-
-
-def csv_text():
-    return "path,label\n" + "".join(f"{row['path']},{row['label']}\n" for row in ROWS)
-
-
-def filelist_text():
-    return "".join(f"{row['wav']}|{row['text']}\n" for row in ROWS)
+        write_text(f"shards/{i}.jsonl.zst", zstandard.ZstdCompressor().compress(JSON_LINES.encode()))
 
 
 def parquet(path):
@@ -113,15 +93,21 @@ def shard_set():
 # For each row, a function that makes the files and returns the variables of the row's code, and the expected records or
 # their number.
 KINDS = {
-    "a COCO file": (lambda: write_json("instances_train2017.json", {"info": {}, "annotations": ROWS}), ROWS),
-    "a JSON file that is one list": (lambda: write_json("samples.json", ROWS), ROWS),
-    "a JSON object": (lambda: write_json("vocabulary.json", {"a": 1, "b": 2}), {"a": 1, "b": 2}),
-    "JSON lines that stay where they are": (lambda: write_text("c4/0.jsonl", json_lines()), ROWS),
+    "a COCO file": (
+        lambda: write_text("instances_train2017.json", json.dumps({"info": {}, "annotations": ROWS})),
+        ROWS,
+    ),
+    "a JSON file that is one list": (lambda: write_text("samples.json", json.dumps(ROWS)), ROWS),
+    "a JSON object": (lambda: write_text("vocabulary.json", '{"a": 1, "b": 2}'), {"a": 1, "b": 2}),
+    "JSON lines that stay where they are": (lambda: write_text("c4/0.jsonl", JSON_LINES), ROWS),
     "token files": (token_files, len(ROWS)),
-    "JSON lines": (lambda: write_gzip("dialogues.jsonl.gz", json_lines()), ROWS),
+    "JSON lines": (lambda: write_text("dialogues.jsonl.gz", gzip.compress(JSON_LINES.encode())), ROWS),
     "several files": (shards, ROWS * 2),
-    "a CSV file": (lambda: write_text("train.csv", csv_text()), FLAT),
-    "columns by tabs": (lambda: write_text("filelist.txt", filelist_text()), len(ROWS)),
+    "a CSV file": (lambda: write_text("train.csv", CSV), FLAT),
+    "columns by tabs": (
+        lambda: write_text("filelist.txt", "".join(f"{row['wav']}|{row['text']}\n" for row in ROWS)),
+        len(ROWS),
+    ),
     "Parquet": (lambda: [parquet(f"part-{i}.parquet") for i in range(2)] and None, FLAT * 2),
     "Arrow or Feather": (arrow, ROWS),
     "a text file": (lambda: write_text("train.txt", "".join(f"{row['path']}\n" for row in ROWS)), len(ROWS)),
