@@ -22,11 +22,11 @@ def single(root, raw, **header):
     return w.segment([w.Block([bytes.fromhex(raw)], 0, 2)], [root], **{**FEATURES, **header})
 
 
-def resealed(data, at, field, code="<I"):
+def resealed(data, at, field):
     """A segment with a changed field of the directory. The checksums of directory and header are valid."""
     out = bytearray(data)
-    start, count = struct.unpack_from("<Q", out, 72)[0], struct.unpack_from("<I", out, 68)[0]
-    struct.pack_into(code, out, start + at, field)
+    count, start = struct.unpack_from("<IQ", out, 68)
+    struct.pack_into("<I", out, start + at, field)
     struct.pack_into("<I", out, 108, reader.crc32c(bytes(out[start : start + 40 * count])))
     return w.reseal(out)
 

@@ -13,10 +13,9 @@ from gathers import read, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prop import makers
+from prop.checks import check_all, column, in_folder, namer, new_path, paths_of
 from prop.gathered import Field, Refused, expected
 from prop.strategies import same
-from prop.test_fields import check_all, column, namer, paths_of
-from prop.test_roundtrip import in_folder, new_path
 from ref import reader
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
