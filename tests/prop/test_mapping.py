@@ -238,12 +238,12 @@ def read_all(d, keys):
 
 KEYS = [
     ["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])],
-    [f"key {i}" for i in range(300)],
+    [f"key {i}" for i in range(90)],
     [1, float("nan"), "x", (float("nan"),), 2],
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(SETTINGS, max_examples=100)
 @given(
     st.sampled_from(KEYS),
     st.integers(0, 1 << 30),

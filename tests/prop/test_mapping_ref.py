@@ -74,7 +74,7 @@ keys = st.recursive(st.one_of(numbers, st.text(max_size=3), st.binary(max_size=3
                     lambda inner: st.one_of(st.tuples(inner), st.tuples(inner, inner), st.frozensets(inner, max_size=3)), max_leaves=4)  # fmt: skip
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(keys, keys)
 def test_equality_implies_one_form(a, b):
     if equal(a, b):
