@@ -17,6 +17,7 @@ from prop.checks import check_all, column, in_folder, namer, new_path, paths_of
 from prop.gathered import Field, Refused, expected
 from prop.strategies import same
 from ref import reader
+from value_kinds import stands_for
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 columns = pytest.importorskip("recstore.containers.columns")
@@ -197,21 +198,6 @@ def check_arrow(make, items):
     assert len(got) == len(items)
     for a, b in zip(got.to_pylist(), items):
         assert stands_for(a, b) or (b is None and not any(a.values()))
-
-
-def stands_for(got, value):
-    """Whether a value of a table is that of a record. A tuple may be a struct; a struct may have more fields, of nulls."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, tuple) and type(got) is dict:
-        value = {str(i): item for i, item in enumerate(value)}
-    if isinstance(value, dict):
-        return type(got) is dict and all(stands_for(got.get(name), value.get(name)) for name in {**got, **value})
-    if isinstance(value, (list, tuple)):
-        return type(got) is list and len(got) == len(value) and all(map(stands_for, got, value))
-    if type(value) is int:
-        return type(got) in (int, float) and got == value
-    return type(got) is type(value) and (got == value or got != got and value != value)
 
 
 def of_pyarrow(items):
