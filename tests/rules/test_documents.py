@@ -149,7 +149,7 @@ def test_code_runs(page, module_with_files):
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists:UserWarning")  # Lightning, in a run that resumes
 @pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # Ray reads its own deprecated settings
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-@pytest.mark.parametrize("page", filter(is_large, PAGES), ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if is_large(page)], ids=name_of)
 def test_code_with_large_packages_runs(page, module_with_files):
     run_page(page, module_with_files)
 
