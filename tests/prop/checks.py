@@ -45,9 +45,9 @@ def read_back(folder, data, verify):
         return store.to_list()
 
 
-def bytes_of(folder, store):
+def bytes_of(folder, store, **options):
     path = new_path(folder)
-    store.save(path)
+    store.save(path, **options)
     try:
         return path.read_bytes()
     finally:

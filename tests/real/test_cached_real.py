@@ -185,7 +185,7 @@ def test_ranks_of_ultralytics(tmp_path):
     assert first[0] == second[0] and {first[1], second[1]} == {8}
 
 
-@pytest.mark.parametrize("name", ["monai", "mmengine", "torchvision"])
+@pytest.mark.parametrize("name", ["datasets", "lhotse", "mmengine", "monai", "torchvision"])
 def test_examples(name):
     if importlib.util.find_spec(name) is None:
         pytest.skip("needs the packages of `nox -s real`")
