@@ -2,24 +2,12 @@
 
 import enum
 import hashlib
+import importlib
 import pathlib
 
 import numpy as np
 import pytest
-from golden import (
-    literals,
-    literals_alone,
-    literals_alphabet,
-    literals_ends,
-    literals_ext,
-    literals_front,
-    literals_in_bits,
-    literals_map,
-    literals_narrow,
-    literals_packed,
-    literals_placed,
-    literals_rare,
-)
+from golden import literals, literals_ext, literals_packed
 from prop.strategies import same
 from ref import mapping, reader
 from ref.ext_values import Ext
@@ -28,20 +16,9 @@ import recstore
 from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
-MODULES = (
-    literals,
-    literals_ext,
-    literals_packed,
-    literals_ends,
-    literals_alone,
-    literals_placed,
-    literals_rare,
-    literals_map,
-    literals_alphabet,
-    literals_front,
-    literals_in_bits,
-    literals_narrow,
-)
+# test_saved.py has the tests of literals_saved.
+NAMES = sorted({path.stem for path in HERE.glob("literals*.py")} - {"literals_saved"})
+MODULES = [importlib.import_module(f"golden.{name}") for name in NAMES]
 STORES = {name: records for module in MODULES for name, records in module.STORES.items() if name != "objects"}
 if np.finfo(np.longdouble).nmant != 63:  # not the long double of x86-64
     del STORES["long-doubles"]
