@@ -157,6 +157,7 @@ BROKEN = {
     "order not ascending": (dict(order=[(1, 0), (0, 1)]), "KEYS"),
     "wrong seed": (dict(key_index=mw.key_index_of(FORMS, seed=1)[:0] + struct.pack("<Q", 2) + mw.key_index_of(FORMS, seed=1)[8:]), "KEYS"),
     "opaque without need and with a slot": (dict(key_index=mw.key_index_of([*FORMS[:6], None])[:-8] + struct.pack("<Q", 0)), "KEYS"),
+    "opaque numbers fall": (dict(key_index=mw.key_index_of([None, None, *FORMS[2:]])[:-16] + struct.pack("<QQ", 1, 0)), "KEYS"),
     "another's slot": (dict(key_index=mw.key_index_of([FORMS[1], FORMS[0], *FORMS[2:]])), "KEYS"),
 }  # fmt: skip
 
