@@ -33,7 +33,7 @@ DAMAGE = (recstore.errors.CorruptError, recstore.errors.VersionError, recstore.e
 
 
 def seed_files():
-    """The undamaged golden files, and the stores that seeds.py made."""
+    """The undamaged golden files, and the stores of the corpus."""
     files = [*(TESTS / "golden").glob("*.rec"), *(TESTS / "fuzz/corpus/segments").glob("*.rec")]
     return [path for path in sorted(files) if "damaged" not in path.name]
 

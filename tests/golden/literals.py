@@ -33,19 +33,18 @@ WIDTHS = [{"latin": "aé"[i % 2] * (i % 3), "ucs2": "€" * (i % 4), "ucs4": "�
 MIXED = [(i, str(i), None, i / 4, [i] * (i % 3))[i % 5] for i in range(200)]
 WIDE = [[-(2**63), 2**63 - 1][i % 2] - (-1) ** (i % 2 + 1) * i for i in range(100)]
 
-# name: records, compression
 STORES = {
-    "empty": ([], "auto"),
-    "values": (VALUES, "auto"),
-    "structs": (STRUCTS, "auto"),
-    "structs-plain": (STRUCTS, "none"),
-    "arrays": (ARRAYS, "auto"),
-    "arrays-alike": (ALIKE, "auto"),
-    "strings": (STRINGS, "auto"),
-    "string-widths": (WIDTHS, "auto"),
-    "mixed": (MIXED, "auto"),
-    "wide-ints": (WIDE, "auto"),
-    "const": ([{"a": [1, 2]}] * 130, "auto"),
+    "empty": [],
+    "values": VALUES,
+    "structs": STRUCTS,
+    "structs-plain": STRUCTS,
+    "arrays": ARRAYS,
+    "arrays-alike": ALIKE,
+    "strings": STRINGS,
+    "string-widths": WIDTHS,
+    "mixed": MIXED,
+    "wide-ints": WIDE,
+    "const": [{"a": [1, 2]}] * 130,
 }
 
 # name: the store it was made from, the error, its code, and when it is reported: at "open", "full" verification or "read"

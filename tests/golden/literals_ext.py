@@ -71,14 +71,7 @@ CLASSES = [Point, Color, Bits, Box]
 OBJECTS = [Point(1, None), Color.BLUE, Bits.A, Bits.A | Bits.B, Bits(0), {Color.RED: Point(2, 3)}]
 OBJECTS += [Box(Point(i, -i), list(Color)[i % 2], [None, i, "x"][i % 3]) for i in range(60)]
 
-# name: records, compression
-STORES = {
-    "ext": (EXT, "auto"),
-    "ext-plain": (EXT, "none"),
-    "structured": (STRUCTURED, "auto"),
-    "long-doubles": (LONG, "auto"),
-    "objects": (OBJECTS, "auto"),
-}
+STORES = {"ext": EXT, "ext-plain": EXT, "structured": STRUCTURED, "long-doubles": LONG, "objects": OBJECTS}
 
 # as in literals.DAMAGED
 DAMAGED = {

@@ -16,11 +16,8 @@ def segment():
     return page.put_together(page.dump(lines), int(re.search(r"segment of (\d+) bytes", TEXT)[1]))
 
 
-def test_the_reference_reads_it():
+def test_reference_and_package_read_it(tmp_path):
     assert reader.check(segment()) == RECORDS
-
-
-def test_the_package_reads_it(tmp_path):
     (tmp_path / "x.rec").write_bytes(segment())
     with recstore.open(tmp_path / "x.rec", verify="full") as x:
         assert x.to_list() == RECORDS

@@ -2,24 +2,12 @@
 
 import enum
 import hashlib
+import importlib
 import pathlib
 
 import numpy as np
 import pytest
-from golden import (
-    literals,
-    literals_alone,
-    literals_alphabet,
-    literals_ends,
-    literals_ext,
-    literals_front,
-    literals_in_bits,
-    literals_map,
-    literals_narrow,
-    literals_packed,
-    literals_placed,
-    literals_rare,
-)
+from golden import literals, literals_ext, literals_packed
 from prop.strategies import same
 from ref import mapping, reader
 from ref.ext_values import Ext
@@ -28,34 +16,19 @@ import recstore
 from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
-# The modules whose STORES map a name to records, without a compression.
-RECORD_MODULES = (
-    literals_packed,
-    literals_ends,
-    literals_alone,
-    literals_placed,
-    literals_rare,
-    literals_map,
-    literals_alphabet,
-    literals_front,
-    literals_in_bits,
-    literals_narrow,
-)
-STORES = {
-    **literals.STORES,
-    **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
-    **{name: (records, None) for module in RECORD_MODULES for name, records in module.STORES.items()},
-}
+# test_saved.py has the tests of literals_saved.
+NAMES = sorted({path.stem for path in HERE.glob("literals*.py")} - {"literals_saved"})
+MODULES = [importlib.import_module(f"golden.{name}") for name in NAMES]
+STORES = {name: records for module in MODULES for name, records in module.STORES.items() if name != "objects"}
 if np.finfo(np.longdouble).nmant != 63:  # not the long double of x86-64
     del STORES["long-doubles"]
-DAMAGED = {name: how for module in (literals, literals_ext, *RECORD_MODULES) for name, how in module.DAMAGED.items()}
+DAMAGED = {name: how for module in MODULES for name, how in module.DAMAGED.items()}
 MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").read_text().splitlines())
 
 
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
-    modules = (literals, literals_ext, *RECORD_MODULES)
-    stores = {"tables-mapping", "lines", "csv-lines"}.union(*(module.STORES for module in modules))
+    stores = {"tables-mapping", "lines", "csv-lines"}.union(*(module.STORES for module in MODULES))
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
     for name, digest in MANIFEST.items():
@@ -63,16 +36,12 @@ def test_the_files_are_the_committed_ones():
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_package_reads(name):
-    records, _ = STORES[name]
-    with recstore.open(HERE / f"v1-{name}.rec", verify="full") as x:
+def test_records(name):
+    records, path = STORES[name], HERE / f"v1-{name}.rec"
+    with recstore.open(path, verify="full") as x:
         assert same(x.to_list(), records)
         assert same(x.get_many(range(-1, -len(x) - 1, -1)), records[::-1])
-
-
-@pytest.mark.parametrize("name", STORES)
-def test_the_reference_reads(name):
-    assert same(reader.check((HERE / f"v1-{name}.rec").read_bytes()), STORES[name][0])
+    assert same(reader.check(path.read_bytes()), records)
 
 
 JSON = "json", "/golden/lines.jsonl", 60, 1_700_000_000_000_000_000, 0x12345678, ()

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ref import mixing as reference
 from ref.permute import mix as mixed
@@ -112,6 +112,7 @@ def taken(sampler, steps, batch_size):
     return [item for batch in drawn[:steps] for item in batch], batches.state_dict(batches=min(steps, len(drawn)))
 
 
+@settings(max_examples=60)
 @given(st.data())
 def test_stopped_runs_equal_one_that_was_never_stopped(data):
     marks, evaluated = small_marks()
@@ -147,6 +148,7 @@ def shares(row):
     return out
 
 
+@settings(max_examples=60)
 @given(st.lists(st.tuples(lengths_lists, weights), min_size=1, max_size=4), seeds, st.integers(1, 3), st.data())
 def test_draws_equal_those_of_the_slow_reader(columns, seed, epoch, data):
     by, until = data.draw(st.sampled_from([("records", "all"), ("records", 150), ("tokens", "all"), ("tokens", 150)]))

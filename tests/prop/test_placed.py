@@ -8,17 +8,6 @@ import recstore
 from recstore import RecordList
 
 
-def test_nodes_are_used():
-    rows = [
-        {"id": 3 * i, "file": f"f{i // 100 * 7919 % 50}", "odd": i * 7919 % 2003 if i % 200 else "x"}
-        for i in range(4000)
-    ]
-    with RecordList(rows) as x:
-        ((_, _, root),) = x.info().trees
-        assert [child.kind for child in root.children] == ["rising", "runs", "exceptions"]
-        assert list(x) == rows
-
-
 def test_an_odd_array_stays_within_the_limits(tmp_path):
     """The data of a large array lies outside of the places, and max_bytes does not count it."""
     numpy = pytest.importorskip("numpy")

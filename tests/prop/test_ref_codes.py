@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 
-import launching
 import numpy as np
 import pytest
 from ref import mapping, reader
@@ -22,11 +21,11 @@ def single(root, raw, **header):
     return w.segment([w.Block([bytes.fromhex(raw)], 0, 2)], [root], **{**FEATURES, **header})
 
 
-def resealed(data, at, field, code="<I"):
+def resealed(data, at, field):
     """A segment with a changed field of the directory. The checksums of directory and header are valid."""
     out = bytearray(data)
-    start, count = struct.unpack_from("<Q", out, 72)[0], struct.unpack_from("<I", out, 68)[0]
-    struct.pack_into(code, out, start + at, field)
+    count, start = struct.unpack_from("<IQ", out, 68)
+    struct.pack_into("<I", out, start + at, field)
     struct.pack_into("<I", out, 108, reader.crc32c(bytes(out[start : start + 40 * count])))
     return w.reseal(out)
 
@@ -135,34 +134,41 @@ def test_raw_size(tmp_path):
 
 # ---- recovery without the package ------------------------------------------------------------------------------------
 
-TESTS = pathlib.Path(__file__).parents[1]
+# As `python -I tests/ref`, which ignores PYTHONPATH and the user's packages, but importing the package raises ImportError.
 WITHOUT_PACKAGE = """
 import runpy, sys
-sys.modules["recstore"] = None  # importing it raises ImportError
-sys.path.insert(0, sys.argv.pop(1))
-sys.argv[0] = "ref"
-runpy.run_module("ref", run_name="__main__")
+sys.modules["recstore"] = None
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
 def recover(*arguments):
-    command = [sys.executable, launching.SAFE_PATH, "-c", WITHOUT_PACKAGE, str(TESTS), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-I", "-c", WITHOUT_PACKAGE, pathlib.Path(__file__).parents[1] / "ref", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+RECORDS = [{"id": i, "name": f"n{i}é", "boxes": [[i, 1.5]] * (i % 3), "none": None} for i in range(3000)]
 
 
 @pytest.mark.parametrize("flags", [[], ["--check"]], ids=["read", "check"])
 def test_recovery(flags, tmp_path):
-    with recstore.RecordList([{"a": i, "b": "é"} for i in range(3)]) as x:
+    pairs = {f"key {i}": record for i, record in enumerate(RECORDS[:200])}
+    with recstore.RecordList(RECORDS, compression="small") as x, recstore.RecordDict(pairs) as d:
         x.save(tmp_path / "list.rec")
-    with recstore.RecordDict({"k": [1], 2: None}) as x:
-        x.save(tmp_path / "mapping.rec")
-    result = recover(*flags, tmp_path / "list.rec")
-    assert result.stdout.splitlines() == [f"{{'a': {i}, 'b': '\\xe9'}}" for i in range(3)], result.stderr
-    result = recover(*flags, tmp_path / "mapping.rec")
-    assert result.stdout.splitlines() == ["('k', [1])", "(2, None)"], result.stderr
+        d.save(tmp_path / "mapping.rec")
+    for name, expected in ("list", RECORDS), ("mapping", pairs.items()):
+        done = recover(*flags, tmp_path / f"{name}.rec")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == "".join(f"{record!a}\n" for record in expected)
 
 
-def test_recovery_of_a_damaged_file(tmp_path):
-    (tmp_path / "x.rec").write_bytes(w.simple(w.any_(), [1])[:4000])
-    result = recover(tmp_path / "x.rec")
-    assert result.returncode == 1 and "RS_E_FMT_TRUNCATED" in result.stderr and "Traceback" not in result.stderr
+def test_recovery_of_damaged_files(tmp_path):
+    for name, data, code in (
+        ("cut.rec", w.simple(w.any_(), [1])[:4000], "TRUNCATED"),
+        ("zero.rec", bytes(5000), "MAGIC"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        done = recover(tmp_path / name)
+        assert (done.returncode, done.stdout) == (1, "") and "Traceback" not in done.stderr
+        assert f"{name}: " in done.stderr and f"RS_E_FMT_{code}" in done.stderr

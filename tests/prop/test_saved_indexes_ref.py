@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prop.checks import bytes_of, in_folder, opened
 from ref import reader, saved_indexes
 from ref import saved_index_writer as sw
 
@@ -48,35 +49,21 @@ def groups_of(records, path):
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(in_folder, max_examples=60)
 @given(st.lists(KEYS, max_size=40), st.booleans())
-def test_files_of_the_package(tmp_path_factory, keys, ordered):
+def test_files_of_the_package_and_of_the_oracle(tmp_path, keys, ordered):
     records = records_of(sorted(keys, key=repr) if ordered else keys)
-    path = tmp_path_factory.mktemp("saved") / "x.recs"
+    kinds = [(kind, name) for kind in (sw.RECORDS, sw.GROUPS) for name in PATHS]
     with RecordList(records) as x:
-        x.save(path, index_by=list(PATHS), group_by=list(PATHS))
-    indexes = saved_indexes.check(path.read_bytes())
-    assert [(index.kind, index.path()) for index in indexes] == [(k, p) for k in (1, 2) for p in PATHS.values()]
-    with recstore.open(path) as x:
-        for index, (kind, name) in zip(indexes, [(kind, name) for kind in (1, 2) for name in PATHS]):
-            mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
-            assert mapping.key_index.saved is not None
-            compare(mapping, groups_of(records, PATHS[name]), index, kind)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(KEYS, max_size=40))
-def test_files_of_the_oracle(tmp_path_factory, keys):
-    records = records_of(keys)
-    path = tmp_path_factory.mktemp("saved") / "x.recs"
-    kinds = [(kind, field_path) for kind in (sw.RECORDS, sw.GROUPS) for field_path in PATHS.values()]
-    path.write_bytes(sw.segment(records, kinds))
-    for index, (kind, field_path) in zip(saved_indexes.check(path.read_bytes()), kinds):
-        name = next(name for name, steps in PATHS.items() if steps == field_path)
-        with recstore.open(path, verify="full") as x:
-            mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
-            assert mapping.key_index.saved is not None
-            compare(mapping, groups_of(records, field_path), index, kind)
+        own = bytes_of(tmp_path, x, index_by=list(PATHS), group_by=list(PATHS))
+    for data in own, sw.segment(records, [(kind, PATHS[name]) for kind, name in kinds]):
+        indexes = saved_indexes.check(data)
+        assert [(index.kind, index.path()) for index in indexes] == [(kind, PATHS[name]) for kind, name in kinds]
+        with opened(tmp_path, data, verify="full") as x:
+            for index, (kind, name) in zip(indexes, kinds):
+                mapping = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
+                assert mapping.key_index.saved is not None
+                compare(mapping, groups_of(records, PATHS[name]), index, kind)
 
 
 @pytest.mark.parametrize("keys", [[math.nan, 1, float("nan")], []])

@@ -1,7 +1,9 @@
-"""The ranks of test_samplers_real and test_shard_sampler_real: `sampler_programs.py PROGRAM FOLDER ...`.
+"""The ranks of test_samplers_real: `sampler_programs.py PROGRAM FOLDER ...`.
 
-Each rank writes a JSON file: the batches that it trains on in each epoch, or the message of an expected error."""
+Each rank writes a JSON file: for each case, the batches that it trains on in each epoch, or the message of an expected
+error."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -50,134 +52,94 @@ def loader_of(form, workers=0):
     return batches, DataLoader(Indices(), sampler=batches, batch_size=None, num_workers=workers)
 
 
+# The forms that the ranks of a program read in turn.
+OF_SHARDS = "shards as sampler", "shards as batches"
+FORMS = {
+    "lightning": ("sampler", "batches", "lengths as sampler", *OF_SHARDS),
+    "accelerate": ("sampler", "batches", "batch_sampler", "lengths", *OF_SHARDS),
+    "ranks": ("sampler", "batches", "lengths as sampler", *OF_SHARDS),
+}
+WORKERS = {"batches": 2, "shards as batches": 2}  # of a form; others have none
+
+
 def note(folder, rank, seen):
     pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(seen))
 
 
-def lightning(folder, form, workers="0"):
+def tried(read, error):
+    """The result of a function, or the message of its error."""
+    try:
+        return read()
+    except error as raised:
+        return str(raised)
+
+
+def lightning(folder):
     """Trains in two ranks, which Lightning starts."""
     sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
     import vision
 
-    vision.prepare()
-    from lightning.pytorch import LightningModule, Trainer
-
-    seen = [[] for _ in range(EPOCHS)]
-
-    class Module(LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-
-        def training_step(self, batch, number):
-            seen[self.current_epoch].append(batch.tolist())
-            return self.layer(batch[:, None].float()).mean()
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 0.0)
-
-    _, loader = loader_of(form, int(workers))
-    trainer = Trainer(
-        accelerator="cpu",
-        devices=2,
-        strategy="ddp",
-        max_epochs=EPOCHS,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-    )
-    trainer.fit(Module(), loader)
+    lightning, seen, options = vision.lightning(), {}, {"devices": 2, "strategy": "ddp", "max_epochs": EPOCHS}
+    for form in FORMS["lightning"]:
+        _, loader = loader_of(form, WORKERS.get(form, 0))  # before the Trainer, as many scripts do
+        trainer = vision.trainer_of(lightning, folder, enable_checkpointing=False, **options)
+        seen[form] = {}
+        trainer.fit(vision.module_of(lightning, seen[form]), loader)
     note(folder, trainer.global_rank, seen)
 
 
-def accelerate(folder, form, workers="0"):
+def accelerate(folder):
     from accelerate import Accelerator
 
-    sampler, loader = loader_of(form, int(workers))  # before the Accelerator, as many scripts do
-    accelerator = Accelerator(cpu=True)
-    loader = accelerator.prepare(loader)
-    steps, seen = len(loader), []
-    for _ in range(EPOCHS):
-        seen.append([batch.tolist() for batch in loader])
-        assert len(seen[-1]) == steps
-    note(folder, accelerator.process_index, seen)
-
-
-def resume(folder, form, forget_epoch=""):
-    """A run that resumes in the second epoch. The loop must set the epoch."""
-    from accelerate import Accelerator
-
-    sampler, loader = loader_of(form)
-    sampler.load_state_dict({**sampler.state_dict(), "epoch": 1, "consumed": 40})
-    accelerator = Accelerator(cpu=True)
-    loader = accelerator.prepare(loader)
-    if not forget_epoch:
-        loader.set_epoch(1)
-    try:
-        seen = [[batch.tolist() for batch in loader] for _ in range(2)]
-    except ValueError as error:
-        seen = str(error)
-    note(folder, accelerator.process_index, seen)
-
-
-def unprepared(folder, form="sampler"):
-    """A loader that accelerate did not prepare, which must raise instead of repeating records."""
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(cpu=True)
-    _, loader = loader_of(form)
-    try:
-        next(iter(loader))
-        message = "nothing"
-    except RuntimeError as error:
-        message = str(error)
-    note(folder, accelerator.process_index, message)
-
-
-def twice(folder, form="sampler"):
-    """A sampler that is already for one rank, in a loader that accelerate prepares."""
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(cpu=True)
+    # Before the Accelerator, as many scripts do.
+    made = {form: loader_of(form, WORKERS.get(form, 0))[1] for form in FORMS["accelerate"]}
+    accelerator, seen = Accelerator(cpu=True), {}
+    for form, loader in made.items():
+        loader = accelerator.prepare(loader)
+        seen[form] = [[batch.tolist() for batch in loader] for _ in range(EPOCHS)]
+        assert all(len(batches) == len(loader) for batches in seen[form])
+    # Runs that resume in the second epoch. The loop must set the epoch.
+    for name, form in ("resumed", "sampler"), ("resumed batches", "batches"), ("without the epoch", "sampler"):
+        sampler, loader = loader_of(form)
+        sampler.load_state_dict({**sampler.state_dict(), "epoch": 1, "consumed": 40})
+        loader = accelerator.prepare(loader)
+        if name != "without the epoch":
+            loader.set_epoch(1)
+        seen[name] = tried(lambda: [[batch.tolist() for batch in loader] for _ in range(2)], ValueError)
+    # A loader that accelerate did not prepare, and a sampler that is already for one rank.
+    _, loader = loader_of("sampler")
+    seen["unprepared"] = tried(lambda: next(iter(loader)).tolist(), RuntimeError)
     sampler = ShuffleSampler(N, rank=accelerator.process_index, world_size=accelerator.num_processes)
     loader = accelerator.prepare(DataLoader(Indices(), batch_size=BATCH, sampler=sampler))
-    try:
-        next(iter(loader))
-        message = "nothing"
-    except ValueError as error:
-        message = str(error)
-    note(folder, accelerator.process_index, message)
+    seen["twice"] = tried(lambda: next(iter(loader)).tolist(), ValueError)
+    note(folder, accelerator.process_index, seen)
 
 
-def ranks(folder, form, steps="-1", state=""):
-    """A rank of torchrun. It resumes from `state`, if given. After step `steps` of the second epoch, it writes its
-    state and stops; -1 means never."""
+def ranks(folder, steps="-1", states="{}"):
+    """A rank of torchrun. It resumes from `states`. After step `steps` of the second epoch, it writes its states and
+    stops; -1 means never."""
     torch.distributed.init_process_group("gloo")
-    sampler, loader = loader_of(form, 2)
-    seen, first = [], 0
-    if state:
-        state = json.loads(state)
-        sampler.load_state_dict(state)
-        first = state["epoch"]
-    for epoch in range(first, EPOCHS):
-        sampler.set_epoch(epoch)
-        seen.append([])
-        for number, batch in enumerate(loader):
-            seen[-1].append(batch.tolist())
-            if epoch == EPOCHS - 1 and number + 1 == int(steps):
+    seen, states, saved = {}, json.loads(states), {}
+    for form in FORMS["ranks"]:
+        sampler, loader = loader_of(form, 2)
+        if states:
+            sampler.load_state_dict(states[form])
+        seen[form] = []
+        for epoch in range(states[form]["epoch"] if states else 0, EPOCHS):
+            sampler.set_epoch(epoch)
+            last = int(steps) if epoch == EPOCHS - 1 and int(steps) > 0 else None
+            seen[form].append([batch.tolist() for batch in itertools.islice(loader, last)])
+            if last:
                 of_samples = form in ("sampler", "shards as sampler")
-                taken = {"samples": sum(map(len, seen[-1]))} if of_samples else {"batches": number + 1}
-                pathlib.Path(folder, f"state{torch.distributed.get_rank()}.json").write_text(
-                    json.dumps(sampler.state_dict(**taken))
-                )
-                break
-    note(folder, torch.distributed.get_rank(), seen)
+                taken = {"samples": sum(map(len, seen[form][-1]))} if of_samples else {"batches": last}
+                saved[form] = sampler.state_dict(**taken)
+    rank = torch.distributed.get_rank()
+    note(folder, rank, seen)
+    pathlib.Path(folder, f"state{rank}.json").write_text(json.dumps(saved))
     torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    programs = (lightning, accelerate, resume, unprepared, twice, ranks)
+    programs = (lightning, accelerate, ranks)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

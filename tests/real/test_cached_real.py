@@ -1,6 +1,7 @@
 """Datasets of libraries over a cache: the same batches as without it, and one cache for all ranks and workers."""
 
 import doctest
+import functools
 import gc
 import importlib.util
 import multiprocessing
@@ -20,8 +21,6 @@ from torch.utils.data import DataLoader  # noqa: E402
 
 import recstore  # noqa: E402
 
-METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
-
 
 def needs(name):
     return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason="needs the packages of `nox -s real`")
@@ -37,8 +36,8 @@ def own_folder(tmp_path_factory, monkeypatch):
     assert [file for file in os.listdir(folder) if file.endswith(".cache")] == []
 
 
-def epochs(dataset, method=None, loader=DataLoader, **options):
-    """The batches of two epochs as text."""
+def epochs(dataset, method=None, loader=DataLoader, count=2, **options):
+    """The batches of `count` epochs as text."""
     random.seed(1), np.random.seed(2), torch.manual_seed(3)
     options = {"shuffle": True, "num_workers": 2 if method else 0, "multiprocessing_context": method, **options}
     with warnings.catch_warnings():
@@ -46,7 +45,15 @@ def epochs(dataset, method=None, loader=DataLoader, **options):
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=FutureWarning)
         batches = loader(dataset, batch_size=4, **options)
-        return [cached_ranks.text(batch) for _ in range(2) for batch in batches]
+        return [cached_ranks.text(batch) for _ in range(count) for batch in batches]
+
+
+def check_epochs(mine, plain, read=epochs):
+    """Compares the batches of workers over an empty cache and over a full one. Spawned workers read one epoch, because
+    they import the library again for each."""
+    expected = read(plain, "fork")
+    assert read(mine, "spawn", count=1) == expected[: len(expected) // 2]
+    assert read(mine, "fork") == expected
 
 
 # ---- torchvision ----
@@ -58,17 +65,16 @@ def folders(tmp_path):
 
 
 @needs("torchvision")
-@METHODS
-def test_torchvision(folders, method):
+def test_torchvision(folders):
     from recstore.integrations.torchvision import cached
 
     plain = cached_ranks.augmented_folder(folders)
     mine = cached(plain, "images", limit="8MB")
-    assert epochs(mine, method) == epochs(plain, method)
+    check_epochs(mine, plain)
     assert len(mine.cache) == 12 and mine.classes == plain.classes and mine.samples == plain.samples
     for path, _ in plain.samples:
         os.unlink(path)
-    assert len(epochs(mine, method)) == 6, "no file is read again"
+    assert len(epochs(mine, "fork")) == 6, "no file is read again"
 
 
 @needs("torchvision")
@@ -102,8 +108,7 @@ def test_torchvision_with_changed_transforms(folders):
 
 
 @needs("monai")
-@METHODS
-def test_monai(tmp_path, method):
+def test_monai(tmp_path):
     from monai.data import DataLoader as MonaiLoader
     from monai.utils import set_determinism
 
@@ -112,16 +117,16 @@ def test_monai(tmp_path, method):
     plain = cached_ranks.volumes(tmp_path, 8)
     mine = cached(plain, "volumes", limit="8MB")
 
-    def batches(dataset):
+    def batches(dataset, method, **options):
         set_determinism(seed=4)
         dataset = pickle.loads(pickle.dumps(dataset))  # with its own random states
-        return epochs(dataset, method, MonaiLoader)
+        return epochs(dataset, method, MonaiLoader, **options)
 
-    assert batches(mine) == batches(plain)
+    check_epochs(mine, plain, batches)
     assert len(mine.cache) == 8 and type(mine.cache.get(0)["image"]).__name__ == "MetaTensor"
     for item in plain.data:
         os.unlink(item["image"])
-    assert len(batches(mine)) == 4, "no file is read again"
+    assert len(batches(mine, "fork")) == 4, "no file is read again"
 
 
 @needs("monai")
@@ -143,16 +148,15 @@ def test_monai_divides_at_the_first_random_transform(tmp_path):
 
 
 @needs("mmengine")
-@METHODS
-def test_mmengine(tmp_path, method):
+def test_mmengine(tmp_path):
     plain, mine = (cached_ranks.detection(tmp_path, cached) for cached in (False, True))
-    assert epochs(mine, method) == epochs(plain, method)
+    check_epochs(mine, plain)
     cache = mine.pipeline.transforms[0].cache
     assert len(cache) == len(mine) == 10
     assert epochs(mine.get_subset([7, 3])) == epochs(plain.get_subset([7, 3])), "indices of a subset are other keys"
     for i in range(10):
         os.unlink(tmp_path / f"{i}.npy")
-    assert len(epochs(mine, method)) == 6 and len(cache) == 10, "no file is read again"
+    assert len(epochs(mine, "fork")) == 6 and len(cache) == 10, "no file is read again"
     type(mine)._copy_without_annotation.__defaults__[0].clear()  # mmengine keeps the copies of get_subset there
 
 
@@ -160,16 +164,15 @@ def test_mmengine(tmp_path, method):
 
 
 @needs("ultralytics")
-@METHODS
-def test_ultralytics(tmp_path, method):
+def test_ultralytics(tmp_path):
     vision.prepare()
     plain, mine = (cached_ranks.yolo(tmp_path, cached) for cached in (False, True))
-    collate = plain.collate_fn
-    assert epochs(mine, method, collate_fn=collate) == epochs(plain, method, collate_fn=collate)
+    read = functools.partial(epochs, collate_fn=plain.collate_fn)
+    check_epochs(mine, plain, read)
     assert len(mine.load_image.images) == len(mine) == 8 and mine.ims == [None] * 8
     for path in plain.im_files:
         os.unlink(path)
-    assert len(epochs(mine, method, collate_fn=collate)) == 4, "no file is read again"
+    assert len(read(mine, "fork")) == 4, "no file is read again"
 
 
 @needs("ultralytics")
@@ -182,7 +185,7 @@ def test_ranks_of_ultralytics(tmp_path):
     assert first[0] == second[0] and {first[1], second[1]} == {8}
 
 
-@pytest.mark.parametrize("name", ["monai", "mmengine", "torchvision"])
+@pytest.mark.parametrize("name", ["datasets", "lhotse", "mmengine", "monai", "torchvision"])
 def test_examples(name):
     if importlib.util.find_spec(name) is None:
         pytest.skip("needs the packages of `nox -s real`")

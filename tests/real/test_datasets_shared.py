@@ -1,7 +1,6 @@
 """recstore.integrations.datasets against a Dataset of Hugging Face: the same rows, and one copy for all ranks."""
 
 import datetime
-import doctest
 import io
 
 import pytest
@@ -14,7 +13,6 @@ import datasets
 import numpy as np
 
 import recstore
-from recstore.integrations import datasets as ours
 from recstore.integrations.datasets import SharedDataset
 
 
@@ -154,10 +152,6 @@ def test_workers(mine_and_plain, method):
     options = {"num_workers": 2, "multiprocessing_context": method, "batch_size": 7}
     got = [{name: column.tolist() for name, column in batch.items()} for batch in data.DataLoader(mine, **options)]
     assert got[0]["batch"] == [7] * 7 and [n for batch in got for n in batch["size"]] == plain[:]["size"]
-
-
-def test_examples():
-    assert doctest.testmod(ours).failed == 0
 
 
 def test_memory_of_four_ranks(tmp_path):

@@ -9,7 +9,7 @@ WHY = "needs the packages of `nox -s real`"
 torch = pytest.importorskip("torch", reason=WHY)
 
 from gather_model import assert_same  # noqa: E402
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate, default_convert  # noqa: E402
+from torch.utils.data import default_collate, default_convert  # noqa: E402
 
 from recstore import RecordList  # noqa: E402
 from recstore.torch import Batch, Field, Fields, ShuffleSampler  # noqa: E402
@@ -43,38 +43,6 @@ def test_lightning_moves_a_batch(f):
     meta = utilities.move_data_to_device({"inner": batch}, "meta")["inner"]
     assert meta["id"].device.type == meta["r"].values.device.type == "meta"
     assert meta["name"] == ["3", "1"]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_lightning_trains_on_batches(f, tmp_path):
-    lightning = import_or_skip("lightning.pytorch")
-    seen = []
-
-    class Model(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(2, 1)
-
-        def training_step(self, batch, number):
-            seen.extend(batch["id"].tolist())
-            return self.layer(batch["box"]).sum() + batch["t"].values().sum() * 0
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=1e-6)
-
-    loader = DataLoader(f, sampler=BatchSampler(SequentialSampler(f), 8, False), batch_size=None, num_workers=1)
-    trainer = lightning.Trainer(
-        max_epochs=1,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-    )
-    trainer.fit(Model(), loader)
-    assert sorted(seen) == list(range(N))
 
 
 def test_accelerate_moves_a_batch(f):

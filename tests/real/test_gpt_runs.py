@@ -75,8 +75,10 @@ def check_epoch(rows, documents):
     }
 
 
-@pytest.mark.parametrize("form", ["jsonl", "tokens"])
-@pytest.mark.parametrize("name", ["Loaders", "Grains"])
+FEEDS = pytest.mark.parametrize(("form", "name"), [("jsonl", "Loaders"), ("tokens", "Grains")])
+
+
+@FEEDS
 def test_a_run_that_stops_has_the_losses_of_one_that_does_not(runs, documents, tmp_path, form, name):
     rng, feed = random.Random(name + form), feed_of(runs, name, form, tmp_path)
     n_rows, ranks = len(runs.data_of(form, tmp_path)[1]()), rng.randint(1, 3)
@@ -88,8 +90,7 @@ def test_a_run_that_stops_has_the_losses_of_one_that_does_not(runs, documents, t
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5])  # it learns
 
 
-@pytest.mark.parametrize("form", ["jsonl", "tokens"])
-@pytest.mark.parametrize("name", ["Loaders", "Grains"])
+@FEEDS
 def test_a_run_that_resumes_on_other_ranks_reads_every_document_once(runs, documents, tmp_path, form, name):
     rng, feed = random.Random(form + name), feed_of(runs, name, form, tmp_path)
     n_rows, legs = len(runs.data_of(form, tmp_path)[1]()), []

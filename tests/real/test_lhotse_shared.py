@@ -1,6 +1,5 @@
 """The manifests of recstore.integrations.lhotse against lhotse's own: the same items, and one copy for all ranks."""
 
-import doctest
 import json
 import random
 
@@ -151,10 +150,6 @@ def test_bad_manifests(tmp_path):
     (tmp_path / "features.jsonl").write_text(json.dumps(features))
     with pytest.raises(ValueError, match="a FeatureSet cannot use a store"):
         ours.load_manifest(tmp_path / "features.jsonl")
-
-
-def test_examples():
-    assert doctest.testmod(ours).failed == 0
 
 
 def test_memory_of_four_ranks(tmp_path):

@@ -46,31 +46,16 @@ def regression(lightning):
     return Regression
 
 
-@pytest.fixture
-def trainer(lightning, tmp_path):
-    def make(**options):
-        return lightning.Trainer(
-            accelerator="cpu",
-            devices=1,
-            logger=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            default_root_dir=tmp_path,
-            **options,
-        )
-
-    return make
-
-
 def flat(batches):
     return [i for batch in batches for i in batch]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lightnings_trainer_trains_on_a_loader(f, regression, trainer):
+def test_lightnings_trainer_trains_on_a_loader(f, lightning, regression, tmp_path):
     model = regression()
     loaders = Loader(f, batch_size=8, shuffle=True, seed=1), Loader(f, batch_size=16)
-    trainer(max_epochs=3, enable_checkpointing=False, num_sanity_val_steps=0).fit(model, *loaders)
+    options = {"max_epochs": 3, "enable_checkpointing": False}
+    vision.trainer_of(lightning, tmp_path, num_sanity_val_steps=0, **options).fit(model, *loaders)
     assert sorted(model.seen) == [0, 1, 2]
     assert all(sorted(flat(batches)) == list(range(N)) for batches in model.seen.values())
     assert len({tuple(flat(batches)) for batches in model.seen.values()}) == 3
@@ -82,18 +67,18 @@ def test_lightnings_trainer_trains_on_a_loader(f, regression, trainer):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, trainer, tmp_path):
+def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, tmp_path):
     """The checkpoints of Lightning contain the state of a stateful loader."""
     first = regression()
     saver = lightning.callbacks.ModelCheckpoint(tmp_path, "step", every_n_train_steps=8, enable_version_counter=False)
     # An epoch has 6 batches.
-    trainer(max_steps=8, callbacks=[saver]).fit(first, Loader(f, batch_size=8, shuffle=True, seed=1))
+    trainer = vision.trainer_of(lightning, tmp_path, max_steps=8, callbacks=[saver])
+    trainer.fit(first, Loader(f, batch_size=8, shuffle=True, seed=1))
     assert [len(batches) for batches in first.seen.values()] == [6, 2]
     second = regression()
     loader = Loader(f, batch_size=4, shuffle=True, seed=1, threads=2)
-    trainer(max_epochs=3, enable_checkpointing=False).fit(
-        second, loader, ckpt_path=tmp_path / "step.ckpt", weights_only=False
-    )
+    trainer = vision.trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False)
+    trainer.fit(second, loader, ckpt_path=tmp_path / "step.ckpt", weights_only=False)
     epoch = flat(first.seen[1]) + flat(second.seen[1])
     assert sorted(epoch) == list(range(N))
     whole = Loader(f, batch_size=8, shuffle=True, seed=1)

@@ -31,18 +31,8 @@ class Model(lightning.pytorch.LightningModule):
 
 def train(callback, folder, **model_options):
     loader = torch.utils.data.DataLoader(RecordList(range(64)), batch_size=8, num_workers=2)
-    options = {
-        "max_epochs": 2,
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-    }
-    trainer = lightning.pytorch.Trainer(
-        callbacks=[callback], default_root_dir=folder, enable_model_summary=False, **options
-    )
-    trainer.fit(Model(**model_options), loader)
-    return trainer
+    options = {"max_epochs": 2, "enable_checkpointing": False, "callbacks": [callback]}
+    vision.trainer_of(lightning.pytorch, folder, **options).fit(Model(**model_options), loader)
 
 
 def test_a_training_run_is_monitored(tmp_path):

@@ -89,26 +89,16 @@ def write(server, folder):
     return f"{url}@{sink.number}"
 
 
-def train(rank, node, options, url, cache, out, **settings):
-    """Starts a rank on a node."""
-    request = {
-        "url": url,
-        "options": options,
-        "cache": cache,
-        "rank": rank,
-        "batch": BATCH,
-        "out": str(out),
-        **settings,
-    }
-    program = str(pathlib.Path(__file__).parents[1] / "support/node_rank.py")
-    process = node.start("-P", program)
-    process.stdin.write(json.dumps(request))
-    process.stdin.close()
-    process.stdin = None  # communicate would close it again
-    return process
-
-
-def results(processes, outs):
+def train(where, options, **settings):
+    """Trains with a rank on each of these nodes, and returns their results."""
+    program, processes, outs = str(pathlib.Path(__file__).parents[1] / "support/node_rank.py"), [], []
+    for rank, node in enumerate(where):
+        outs.append(pathlib.Path(f"{settings['cache']}-{len(where)}-{rank}.json"))
+        request = {"rank": rank, "ranks": len(where), "batch": BATCH, "out": str(outs[-1]), "options": options[node]}
+        processes.append(node.start("-P", program))
+        processes[-1].stdin.write(json.dumps(request | settings))
+        processes[-1].stdin.close()
+        processes[-1].stdin = None  # communicate would close it again
     for process in processes:
         out, errors = process.communicate(timeout=300)
         assert process.returncode == 0, out + errors
@@ -126,45 +116,13 @@ def test_write_kill_train_stop_resume(tmp_path):
         with nodes.Node(1, cache) as first, nodes.Node(2, cache) as second:
             options = {node: server.options_at(node.gateway) for node in (first, second)}
             server.reset_counts()
-            outs = [tmp_path / f"rank{i}.json" for i in range(4)]
-            where = [first, first, second, second]
-            ranks = [
-                train(
-                    i,
-                    where[i],
-                    options[where[i]],
-                    url,
-                    str(cache),
-                    outs[i],
-                    ranks=4,
-                    nodes=2,
-                    batches=batches,
-                    state=None,
-                )
-                for i in range(4)
-            ]
-            half = results(ranks, outs)
+            common = {"url": url, "cache": str(cache)}
+            half = train([first, first, second, second], options, nodes=2, batches=batches, state=None, **common)
             fetched = sum(size for path, size in server.sent.items() if path.endswith(".recs"))
             nbytes = sum(len(data) for key, data in server.objects().items() if key.endswith(".recs"))
             assert fetched <= 1.02 * nbytes + 2 * largest(server), "a node fetched a shard more than once"
             assert len({json.dumps(result["state"], sort_keys=True) for result in half}) == 1
-            outs = [tmp_path / f"resumed{i}.json" for i in range(2)]
-            ranks = [
-                train(
-                    i,
-                    first,
-                    options[first],
-                    url,
-                    str(cache),
-                    outs[i],
-                    ranks=2,
-                    nodes=1,
-                    batches=None,
-                    state=half[0]["state"],
-                )
-                for i in range(2)
-            ]
-            rest = results(ranks, outs)
+            rest = train([first, first], options, nodes=1, batches=None, state=half[0]["state"], **common)
         seen = sorted(tuple(record) for result in half + rest for record in result["seen"])
         assert seen == expected
         report = recstore.remote.gc(server.url("bucket/train"), days=0, options=server.options)

@@ -1,6 +1,5 @@
 """The datasets of recstore.integrations.torchvision against torchvision's: the same samples, one copy for all ranks."""
 
-import doctest
 import os
 
 import pytest
@@ -17,7 +16,6 @@ from torchvision.datasets import folder as folders
 
 import recstore
 from recstore import RecordView
-from recstore.integrations import torchvision as ours
 from recstore.integrations.torchvision import CocoCaptions, CocoDetection, DatasetFolder, ImageFolder
 
 METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -153,10 +151,6 @@ def test_coco_workers(coco_paths, method):
     loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method)
     counts = torch.cat([labels for _, labels in loader]).tolist()
     assert counts == [len(dataset.coco.imgToAnns[image]) for image in dataset.ids] and sum(counts) == 60
-
-
-def test_examples():
-    assert doctest.testmod(ours).failed == 0
 
 
 MODULES = ["real.image_folders", "recstore.integrations.pycocotools"]

@@ -109,14 +109,9 @@ def transformers(folder, steps, resumed):
 
 
 def lightning(folder, steps, resumed):
-    sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
-    import vision
+    lightning = vision.lightning()
 
-    vision.prepare()
-    from lightning.pytorch import LightningModule, Trainer
-    from lightning.pytorch.callbacks import ModelCheckpoint
-
-    class Module(LightningModule):
+    class Module(lightning.LightningModule):
         def __init__(self):
             super().__init__()
             self.layer = torch.nn.Linear(4, 1)
@@ -131,18 +126,9 @@ def lightning(folder, steps, resumed):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.0)
 
-    save = ModelCheckpoint(folder, "{step}", every_n_train_steps=steps)
-    trainer = Trainer(
-        accelerator="cpu",
-        devices=int(os.environ["WORLD_SIZE"]),
-        strategy="ddp",
-        max_steps=steps,
-        max_epochs=-1,
-        logger=False,
-        callbacks=[save],
-        enable_progress_bar=False,
-        default_root_dir=folder,
-    )
+    save = lightning.callbacks.ModelCheckpoint(folder, "{step}", every_n_train_steps=steps)
+    options = {"devices": int(os.environ["WORLD_SIZE"]), "strategy": "ddp", "max_steps": steps, "max_epochs": -1}
+    trainer = vision.trainer_of(lightning, folder, callbacks=[save], **options)
     trainer.fit(Module(), ckpt_path=f"{folder}/step={resumed}.ckpt" if resumed else None)
     note(folder)
 

@@ -24,11 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 INDEX = ROOT / "docs/index.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Modules that a block may import although they may not be installed.
-MAYBE_MISSING = (
-    "accelerate dask datasets grain lhotse lightning mmengine monai plotly pycocotools pyspark ray tensordict torch "
-    "torch_geometric torchdata torchtitan torchvision transformers ultralytics"
+# Modules that a block may import although they may not be installed: those of `nox -s real`, and others.
+LARGE = (
+    "accelerate dask datasets grain lhotse lightning mmengine monai pyspark ray tensordict torch_geometric torchdata "
+    "torchtitan torchvision transformers ultralytics"
 ).split()
+MAYBE_MISSING = ["plotly", "pycocotools", "torch", *LARGE]
 SCRIPT = re.compile(r"# \w+\.py\n")  # the first line of a block that is a program
 
 if not (PAGES and README.exists()):
@@ -79,10 +80,15 @@ def made_module(monkeypatch):
 CONTINUED = ("ray", "spark", "dask", "tutorial")  # pages where each block needs the results of the earlier blocks
 
 
+def imports(code, name):
+    """Whether a block imports a package or recstore's adapter for it."""
+    return re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE)
+
+
 def missing(code):
     """The first module of MAYBE_MISSING that a block imports and that is not installed; "Java" if pyspark lacks it."""
     for name in MAYBE_MISSING:
-        if re.search(rf"^[\s>.]*(import|from) (recstore\.((integrations|remote)\.)?)?{name}\b", code, re.MULTILINE):
+        if imports(code, name):
             try:
                 if name in ("torchvision", "lightning", "monai", "torch_geometric", "ultralytics"):
                     vision.prepare()
@@ -129,13 +135,26 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
     run(README, line, code, module)
 
 
+def is_large(page):
+    return any(imports(code, name) for _, _, code in blocks(page) for name in LARGE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page)) and not is_large(page)], ids=name_of)
+def test_code_runs(page, module_with_files):
+    run_page(page, module_with_files)
+
+
+# `nox -s real` runs these pages with the packages.
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning uses a deprecated name of PyTorch
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists:UserWarning")  # Lightning, in a run that resumes
 @pytest.mark.filterwarnings("ignore:.use_.* is deprecated:DeprecationWarning")  # Ray reads its own deprecated settings
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of)
-def test_code_runs(page, module_with_files):
-    module = module_with_files
+@pytest.mark.parametrize("page", [page for page in PAGES if is_large(page)], ids=name_of)
+def test_code_with_large_packages_runs(page, module_with_files):
+    run_page(page, module_with_files)
+
+
+def run_page(page, module):
     skipped = []
     for language, line, code in blocks(page):
         if missing(code):

@@ -1,11 +1,9 @@
-"""The promises of a release: one version number, readable files of every earlier release, a reader in plain Python, and
-public names that change only on purpose."""
+"""The promises of a release: one version number, readable files of every earlier release, and public names that
+change only on purpose."""
 
 import hashlib
 import pathlib
 import re
-import subprocess
-import sys
 
 import public_names
 import pytest
@@ -58,42 +56,6 @@ def test_files_of_a_release_are_read(manifest):
         with recstore.open(GOLDEN / name, verify="full", allow_pickle=False) as x:
             assert len(x) == len(plain), name
             assert isinstance(x, RecordDict if is_mapping else RecordList)
-
-
-RECORDS = [{"id": i, "name": f"n{i}", "boxes": [[i, 1.5]] * (i % 3), "none": None} for i in range(3000)]
-
-
-@pytest.mark.parametrize("compression", ["none", "fast", "auto", "small"])
-def test_the_plain_reader_recovers_a_store_of_today(tmp_path, compression):
-    path = tmp_path / "x.recs"
-    with RecordList(RECORDS, compression=compression) as x:
-        x.save(path)
-    # -I ignores PYTHONPATH and the user's packages.
-    process = subprocess.run(
-        [sys.executable, "-I", str(ROOT / "tests/ref"), "--check", str(path)], capture_output=True, text=True
-    )
-    assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout == "".join(f"{record!a}\n" for record in RECORDS)
-
-
-def test_the_plain_reader_recovers_a_mapping_of_today(tmp_path):
-    pairs = {f"key {i}": record for i, record in enumerate(RECORDS[:200])}
-    with RecordDict(pairs) as d:
-        d.save(tmp_path / "d.recs")
-    process = subprocess.run(
-        [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "d.recs")], capture_output=True, text=True
-    )
-    assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout == "".join(f"{pair!a}\n" for pair in pairs.items())
-
-
-def test_the_plain_reader_names_a_damaged_file(tmp_path):
-    (tmp_path / "x.recs").write_bytes(bytes(5000))
-    process = subprocess.run(
-        [sys.executable, "-I", str(ROOT / "tests/ref"), str(tmp_path / "x.recs")], capture_output=True, text=True
-    )
-    assert process.returncode == 1 and process.stdout == "" and "x.recs: " in process.stderr
-    assert "Traceback" not in process.stderr
 
 
 def test_public_names_change_on_purpose():

@@ -45,8 +45,14 @@ def lightning():
     return pytest.importorskip("lightning.pytorch", reason="needs the packages of `nox -s real`")
 
 
+def trainer_of(lightning, folder, **options):
+    """A quiet Trainer on one CPU."""
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    return lightning.Trainer(accelerator="cpu", default_root_dir=folder, **{"devices": 1, **quiet, **options})
+
+
 def module_of(lightning, seen):
-    """A Lightning module that appends the indices of its training steps to `seen[epoch]`."""
+    """A Lightning module that appends the batches of its training steps to `seen[epoch]`, as lists of indices."""
     import torch
 
     class Module(lightning.LightningModule):
@@ -55,7 +61,7 @@ def module_of(lightning, seen):
             self.layer = torch.nn.Linear(1, 1)
 
         def training_step(self, batch, number):
-            seen.setdefault(self.current_epoch, []).extend(batch.tolist())
+            seen.setdefault(self.current_epoch, []).append(batch.tolist())
             return self.layer(batch[:, None].float()).mean()
 
         def configure_optimizers(self):
