@@ -44,7 +44,6 @@
 #include "cache/rs_cache_seal.h"
 #include "verify/rs_check.h"
 #include "verify/rs_verify.h"
-#include "plan/rs_plan_log.h"
 #include "plan/rs_scan.h"
 #include "write/rs_any_put.h"
 #include "write/rs_block_parcel.h"

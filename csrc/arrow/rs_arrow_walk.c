@@ -55,10 +55,6 @@ static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_n
 
 /* ---- Rows ---- */
 
-static bool is_absent(const rs_node *child, const rs_slice *group) {
-    return child->param == 0 && rs_decode_is_absent(child, group);
-}
-
 rs_status rs_arrow_put_variable(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const rs_slice *group,
                                 uint32_t end, rs_error *err) {
     const rs_node *child = op->node->children;
@@ -94,7 +90,7 @@ static rs_status put_row(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *
     RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        if (!child->fixed || op->children[i].field == NULL || is_absent(child, &group)) continue;
+        if (!child->fixed || op->children[i].field == NULL || rs_decode_lacks_key(child, &group)) continue;
         RS_TRY(rs_arrow_put(self, &op->children[i], cursor, head + child->body_off,
                             rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
     }

@@ -74,8 +74,7 @@ static inline rs_status put_part(rs_buffer *out, rs_entries *entries, rs_cursor 
 /* Appends the text of a fixed concat with its head at `head`. */
 static rs_status put_parts(rs_buffer *out, rs_entries *entries, rs_cursor *cursor, const rs_node *concat,
                            const uint8_t *head, bool *taken, rs_error *err) {
-    const uint32_t size = concat->group_bytes;
-    const uint64_t all_bits = size < 8 ? rs_load_few_unchecked(head, size) : rs_load_u64(head);
+    const uint64_t first = rs_text_first_bits(concat, head);
     const size_t begin = out->size_bytes;
     size_t ends[RS_FMT_CONCAT_CHILDREN + 1];
     const rs_budget budget = cursor->budget;
@@ -84,9 +83,7 @@ static rs_status put_parts(rs_buffer *out, rs_entries *entries, rs_cursor *curso
     *taken = true;
     for (uint32_t i = 0; *taken && i < concat->n_children; i++) {
         const rs_node *child = &concat->children[i];
-        const uint64_t bits = child->bit_off + child->bits < 64
-                                  ? all_bits >> child->bit_off & ((UINT64_C(1) << child->bits) - 1)
-                                  : rs_load_bits_unchecked(head, size, child->bit_off, child->bits);
+        const uint64_t bits = rs_text_part_bits(concat, child, head, first);
         RS_TRY(put_part(out, entries, cursor, child, head + child->body_off, bits, ends, &wide, taken, err));
         ends[i + 1] = out->size_bytes;
     }

@@ -25,9 +25,7 @@ typedef struct rs_choices {
     /* The RS_FORM bits of nodes and offset groups that the level or the caller excludes. The bit of `any` has no
      * effect. */
     uint64_t without;
-    struct rs_plan_log *log; /* receives the candidates of the plan (rs_plan_log.h); borrowed; NULL for no log. Only
-                                the thread that plans the block reads the pointer */
-    rs_crew *crew;           /* threads that help with a block; borrowed; NULL for none. A pipeline sets it */
+    rs_crew *crew; /* threads that help with a block; borrowed; NULL for none. A pipeline sets it */
 } rs_choices;
 
 /* Returns the choices of a level. */

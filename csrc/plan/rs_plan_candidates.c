@@ -13,23 +13,6 @@ typedef rs_plan_candidate candidate;
 /* Returns whether the tree may have nodes of this kind. */
 static bool allowed(const chooser *self, unsigned kind) { return rs_choices_allow(self->stats->choices, kind); }
 
-void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits) {
-    const rs_alternative *a = self->weighed;
-    rs_weighed entry = {0};
-    if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG || a == NULL) return;
-    entry.run = self->dictionaries->run;
-    entry.n_keys = self->n_keys;
-    entry.depth = self->depth;
-    entry.position = self->position;
-    entry.of = a->kind;
-    entry.kind = (uint8_t)kind;
-    entry.child = (uint8_t)child;
-    entry.values = a->n;
-    entry.fits = fits;
-    entry.bits = bits;
-    rs_plan_log_add(self->log, &entry);
-}
-
 /* ---- Tables ---- */
 
 /* Counts in *n the values that the dictionary (NULL: empty) lacks. Returns the bits of a table of them, at `rate` bits
@@ -71,7 +54,6 @@ rs_status rs_plan_try_dict_coded(chooser *self, const rs_values *values, uint64_
         }
     }
     const uint64_t bits = fresh_bits < extended_bits ? fresh_bits : extended_bits;
-    rs_plan_log_form(self, RS_FMT_NODE_DICT_CODED, 0, bits, n);
     if (bits >= best->bits || has_outside(values)) return RS_OK;
     rs_plan *d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
     if (d == NULL) return rs_no_memory(self->err);

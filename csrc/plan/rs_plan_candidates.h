@@ -1,15 +1,12 @@
-/* rs_plan_candidates.h: the candidates for the plan of a position, and the log of their costs. */
+/* rs_plan_candidates.h: the candidates for the plan of a position. */
 #pragma once
 
 #include "plan/rs_plan.h"
-#include "plan/rs_plan_log.h"
 
 enum {
     RS_PLAN_PADDING_BITS = 4,    /* average padding of a child of a union, which fills whole bytes */
     RS_PLAN_TABLE_BITS = 8 * 240 /* cost of a table besides its entries: the element of TABLES, a tree, offsets */
 };
-
-#define RS_PLAN_OFF_THE_LOG UINT32_MAX
 
 /* The state of choosing. One thread at a time may use it. */
 typedef struct rs_plan_chooser {
@@ -21,11 +18,6 @@ typedef struct rs_plan_chooser {
     bool no_maps;         /* no map in place of structs */
     bool has_maps;        /* a map was chosen in place of structs */
     rs_error *err;
-    rs_plan_log *log;              /* NULL without one; the fields below are for the log alone */
-    uint32_t n_keys;               /* how many of the log's keys lead here; RS_PLAN_OFF_THE_LOG if other keys do */
-    uint32_t depth, position;      /* of the entries that come next */
-    uint32_t n_positions;          /* number of alternatives so far */
-    const rs_alternative *weighed; /* the alternative whose forms are being weighed; NULL for parts of strings */
 } rs_plan_chooser;
 
 /* A candidate plan, and the bits that the values take under it. */
@@ -46,7 +38,3 @@ RS_NODISCARD rs_status rs_plan_merge_words(rs_plan_chooser *self, rs_plan_candid
  * Sorts `candidates`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_plan_join(rs_plan_chooser *self, rs_plan_candidate *candidates, uint32_t n, uint64_t values,
                                     rs_plan_candidate *out);
-
-/* Logs a candidate: the bits of all values of the alternative, and how many of them fit. `child` is the kind of the
- * child of a list, else 0. Does nothing for a field other than the log's. */
-void rs_plan_log_form(rs_plan_chooser *self, unsigned kind, unsigned child, uint64_t bits, uint64_t fits);

@@ -29,45 +29,6 @@ static bool may_divide(const chooser *self) { return !self->frugal && allowed(se
 
 static rs_status choose_position(chooser *self, const rs_position *at, candidate *out);
 
-/* ---- The log of candidates ---- */
-
-static uint8_t child_of(const rs_plan *d) { return d->kind == RS_FMT_NODE_LIST ? d->children[0]->kind : 0; }
-
-/* Marks the chosen entry of the alternative, whose entries begin at number `first`. */
-static void log_choice(chooser *self, uint32_t first, const candidate *out, const candidate *rest) {
-    rs_weighed *best = NULL;
-    if (self->log == NULL || self->n_keys == RS_PLAN_OFF_THE_LOG) return;
-    for (uint32_t i = first; i < self->log->n; i++) {
-        rs_weighed *entry = &self->log->at[i];
-        if (entry->position != self->position || entry->kind != out->plan->kind) continue;
-        if (entry->child != child_of(out->plan) || (entry->fits < entry->values) != (rest->plan != NULL)) continue;
-        if (best == NULL || entry->bits < best->bits) best = entry;
-    }
-    if (best == NULL) {
-        rs_plan_log_form(self, out->plan->kind, child_of(out->plan), out->bits + rest->bits, out->plan->n);
-        if (self->log->n > first) best = &self->log->at[self->log->n - 1];
-    }
-    if (best != NULL) best->chosen = true;
-}
-
-/* Plans a child of a container. `key` is the key of a struct's child, which may be the log's next one, else NULL. */
-static rs_status choose_child(chooser *self, const rs_slice *key, const rs_position *at, candidate *out) {
-    uint32_t n_keys = self->n_keys, depth = self->depth;
-    if (self->log == NULL) return choose_position(self, at, out);
-    self->depth++;
-    if (key != NULL && n_keys != RS_PLAN_OFF_THE_LOG) {
-        const rs_slice *next = n_keys < self->log->n_keys ? &self->log->keys[n_keys] : NULL;
-        bool is_next = next != NULL && rs_slice_left(next) == rs_slice_left(key) &&
-                       memcmp(next->ptr, key->ptr, rs_slice_left(key)) == 0;
-        self->n_keys = is_next ? n_keys + 1 : RS_PLAN_OFF_THE_LOG;
-        self->depth = 0;
-    }
-    rs_status status = choose_position(self, at, out);
-    self->n_keys = n_keys;
-    self->depth = depth;
-    return status;
-}
-
 /* ---- Leaves ---- */
 
 static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, candidate *out) {
@@ -167,15 +128,12 @@ static rs_status plan_part(chooser *self, const rs_alternative *a, const rs_temp
 static rs_status plan_template(chooser *self, const rs_alternative *a, const rs_template *template, rs_plan **out) {
     if (template->cut == NULL) return plan_part(self, a, template, 0, a->position_id, out);
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
-    const rs_alternative *weighed = self->weighed;
     if (d == NULL) return rs_no_memory(self->err);
     d->link = template->cut;
-    self->weighed = NULL;
     for (uint32_t i = 0; i < template->n; i++) {
         uint64_t below = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         RS_TRY(plan_part(self, a, template, i, below, &d->children[i]));
     }
-    self->weighed = weighed;
     *out = d;
     return RS_OK;
 }
@@ -192,7 +150,6 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     unsigned unit = rs_alternative_unit_bytes(a);
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (a->total * unit + a->counts_bytes);
-    rs_plan_log_form(self, RS_FMT_NODE_STR, 0, out->bits, a->n);
     if (a->n_offsets < a->n) return RS_OK;
     if (unit > 2) {
         RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
@@ -200,7 +157,6 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
     }
     /* An estimate for usual text. A symbol table is made and compared only if this node is chosen. */
     uint64_t coded = allowed(self, RS_FMT_NODE_SYMBOLS) ? rs_text_bits(a->total, 0, a->n, unit) : UINT64_MAX;
-    if (coded < UINT64_MAX) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, coded, a->n);
     if (coded < out->bits) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
@@ -219,7 +175,6 @@ static rs_status choose_str(chooser *self, rs_alternative *a, candidate *out, ca
         if ((guessed || template->cut == NULL) && template->plain > out->bits) out->bits = template->plain;
         uint64_t bits =
             template->bits + RS_PLAN_TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
-        rs_plan_log_form(self, RS_FMT_NODE_CONCAT, 0, bits, template->n_fits);
         /* The cost of symbols for a part of a text is a rough guess, so the template must save a tenth. */
         if (has_text(template)) bits += out->bits / 10 + TEXT_PARTS_BITS * (uint64_t)a->n;
         if (bits < out->bits) {
@@ -253,7 +208,6 @@ static rs_status measure_symbols(chooser *self, const rs_alternative *a, candida
     rs_status status = rs_symbols_train(strings, a->n_offsets, unit, true, &table, &coded, self->err);
     if (status == RS_OK) out->bits = 8 * (coded + a->n + table.size_bytes);
     if (status == RS_E_ARG_LIMIT) out->bits = 8 * (a->total * unit + a->counts_bytes); /* it will become a str */
-    if (status == RS_OK) rs_plan_log_form(self, RS_FMT_NODE_SYMBOLS, 0, out->bits, a->n);
     rs_buffer_clear(&table);
     free(strings);
     return status == RS_E_ARG_LIMIT ? RS_OK : status;
@@ -272,7 +226,6 @@ static bool all_allowed(const chooser *self, const rs_plan *d) {
 static void divide(chooser *self, const rs_alternative *a, candidate *out, candidate *rest) {
     rs_plan *packed = a->prepared->packed;
     uint64_t n_fits = a->prepared->n_fits;
-    if (packed != NULL) rs_plan_log_form(self, packed->kind, child_of(packed), a->prepared->bits, n_fits);
     if (packed == NULL || (n_fits < a->n && !may_divide(self)) || !all_allowed(self, packed)) return;
     if (n_fits < a->n) {
         *rest = *out;
@@ -298,7 +251,6 @@ static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, ca
     candidate any = {NULL, 0};
     RS_TRY(plan_int(self, a, &out->plan));
     out->bits = a->n * out->plan->param;
-    rs_plan_log_form(self, RS_FMT_NODE_INT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     if (a->prepared->packed != NULL && a->prepared->n_fits < a->n && may_divide(self)) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
@@ -311,7 +263,6 @@ static rs_status choose_int(chooser *self, rs_alternative *a, candidate *out, ca
 static rs_status choose_float(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = a->n * 64;
-    rs_plan_log_form(self, RS_FMT_NODE_FLOAT, 0, out->bits, a->n);
     RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
     divide(self, a, out, rest);
     return RS_OK;
@@ -338,12 +289,11 @@ static rs_status choose_list(chooser *self, rs_alternative *a, candidate *out, c
     } else {
         bool often = self->often;
         self->often = true;
-        RS_TRY(choose_child(self, NULL, a->children, &child));
+        RS_TRY(choose_position(self, a->children, &child));
         self->often = often;
     }
     out->plan->children[0] = child.plan;
     out->bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
-    rs_plan_log_form(self, RS_FMT_NODE_LIST, child.plan->kind, out->bits, a->n);
     if (numbers) {
         RS_TRY(rs_plan_prepare_alternative(self->stats, a, self->err));
         divide(self, a, out, rest);
@@ -400,7 +350,7 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, candidate *o
         size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
         uint64_t n = values_at(&a->children[i]);
         candidate child = {NULL, 0};
-        RS_TRY(choose_child(self, is_struct ? &a->keys[i] : NULL, &a->children[i], &child));
+        RS_TRY(choose_position(self, &a->children[i], &child));
         out->bits += child.bits;
         group += rs_plan_group_bits(child.plan);
         if (child.plan->plain != NULL) {
@@ -435,12 +385,11 @@ static rs_status choose_map(chooser *self, rs_alternative *a, candidate *out) {
     self->often = true;
     for (unsigned k = 0; k < 2; k++) {
         candidate child = {NULL, 0};
-        RS_TRY(choose_child(self, NULL, &a->children[k], &child));
+        RS_TRY(choose_position(self, &a->children[k], &child));
         out->plan->children[k] = child.plan;
         out->bits += child.bits;
     }
     self->often = often;
-    rs_plan_log_form(self, RS_FMT_NODE_MAP, 0, out->bits, a->n);
     return RS_OK;
 }
 
@@ -476,7 +425,7 @@ static rs_status choose_plain(chooser *self, rs_alternative *a, candidate *out, 
         if (out->plan == NULL) return rs_no_memory(self->err);
         out->plan->aux = a->descriptor;
         out->plan->aux.ptr++;
-        RS_TRY(choose_child(self, NULL, a->children, &child));
+        RS_TRY(choose_position(self, a->children, &child));
         out->plan->children[0] = child.plan;
         out->bits = child.bits;
         return RS_OK;
@@ -532,25 +481,6 @@ static rs_status weigh_alternative(chooser *self, rs_alternative *a, candidate *
     return RS_OK;
 }
 
-static rs_status choose_alternative(chooser *self, rs_alternative *a, candidate *out, candidate *rest) {
-    const rs_alternative *weighed = self->weighed;
-    uint32_t position = self->position;
-    if (self->log == NULL) {
-        RS_TRY(weigh_alternative(self, a, out, rest));
-        return rs_plan_try_placed(self, a, out, rest);
-    }
-    uint32_t first = self->log->n;
-    self->weighed = a;
-    self->position = self->n_positions++;
-    rs_plan_log_form(self, RS_FMT_NODE_ANY, 0, 8 * a->raw_bytes, a->n);
-    RS_TRY(weigh_alternative(self, a, out, rest));
-    RS_TRY(rs_plan_try_placed(self, a, out, rest));
-    log_choice(self, first, out, rest);
-    self->weighed = weighed;
-    self->position = position;
-    return RS_OK;
-}
-
 /* Returns whether a position has None and one other alternative, so that it needs no union. */
 static bool is_optional(const chooser *self, const rs_position *at) {
     if (at->n != 2 || !allowed(self, RS_FMT_NODE_OPTIONAL)) return false;
@@ -564,7 +494,8 @@ static bool is_optional(const chooser *self, const rs_position *at) {
 /* Adds the candidates of an alternative: its plan, and one for the values that do not fit it. */
 static rs_status add_candidates(chooser *self, rs_alternative *a, candidate *candidates, uint32_t *n) {
     candidate rest;
-    RS_TRY(choose_alternative(self, a, &candidates[*n], &rest));
+    RS_TRY(weigh_alternative(self, a, &candidates[*n], &rest));
+    RS_TRY(rs_plan_try_placed(self, a, &candidates[*n], &rest));
     ++*n;
     if (rest.plan != NULL) candidates[(*n)++] = rest;
     return RS_OK;
@@ -578,11 +509,11 @@ static uint64_t tree_bits(const rs_plan *d) {
 }
 
 /* Replaces the plan of a position with many key sets by a plan with maps, when values and tree together then take fewer
- * bytes. The log entries of the replaced plan begin at number `first`. */
-static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, uint32_t first, candidate *out) {
+ * bytes. */
+static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, candidate *out) {
     const size_t capacity = ((size_t)at->n + 1) * 2;
     candidate *candidates = (candidate *)rs_arena_take(&self->stats->arena, capacity * sizeof *candidates), best;
-    uint32_t n = 0, logged = self->log == NULL ? 0 : self->log->n;
+    uint32_t n = 0;
     rs_attempts *attempts = &self->dictionaries->attempts;
     if (candidates == NULL) return rs_no_memory(self->err);
     for (uint32_t i = 0; i < at->n; i++) {
@@ -599,23 +530,18 @@ static rs_status try_map(chooser *self, const rs_position *at, uint64_t values, 
     RS_TRY(add_candidates(self, &at->map->as_map, candidates, &n));
     RS_TRY(rs_plan_join(self, candidates, n, values, &best));
     if (best.bits + tree_bits(best.plan) >= out->bits + tree_bits(out->plan)) {
-        if (self->log != NULL) self->log->n = logged;
         if (values >= MIN_RECORDED) rs_attempts_add(attempts, at->position_id, RS_POSITION_NO_MAP);
         return RS_OK;
     }
     rs_attempts_drop(attempts, at->position_id, RS_POSITION_NO_MAP);
     rs_attempts_add(attempts, at->position_id, RS_POSITION_MAP);
     self->has_maps = true;
-    if (self->log != NULL) {
-        memmove(self->log->at + first, self->log->at + logged, (self->log->n - logged) * sizeof *self->log->at);
-        self->log->n -= logged - first;
-    }
     *out = best;
     return RS_OK;
 }
 
 static rs_status choose_position(chooser *self, const rs_position *at, candidate *out) {
-    uint32_t n = 0, first = self->log == NULL ? 0 : self->log->n;
+    uint32_t n = 0;
     uint64_t values = values_at(at), raw_bytes = 0;
     out->bits = 0;
     if (at->n == 0) return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
@@ -637,7 +563,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, candidate
         RS_TRY(plan_int(self, &at->alternatives[0], &out->plan->plain));
     }
     if (at->maps == RS_MAPS_MAY) rs_attempts_drop(&self->dictionaries->attempts, at->position_id, RS_POSITION_MAP);
-    return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, first, out);
+    return at->map == NULL || self->no_maps ? RS_OK : try_map(self, at, values, out);
 }
 
 /* Adds the number of nodes of a plan to *nodes, and an upper bound on their bytes to *bytes. */
@@ -652,27 +578,22 @@ static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
 rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned table_depth, rs_plan **out,
                          rs_error *err) {
     chooser self = {0};
-    rs_plan_log *log = table_depth == 0 ? stats->choices->log : NULL;
-    uint32_t logged = log == NULL ? 0 : log->n;
     uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
     candidate root = {NULL, 0};
     self.stats = stats;
     self.dictionaries = dictionaries;
     self.table_depth = table_depth;
     self.err = err;
-    self.log = log;
     RS_TRY(choose_position(&self, &stats->root, &root));
     weigh(root.plan, &nodes, &bytes);
     if (self.has_maps && (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES)) {
         self.no_maps = true;
-        if (self.log != NULL) self.log->n = logged;
         RS_TRY(choose_position(&self, &stats->root, &root));
         nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
         weigh(root.plan, &nodes, &bytes);
     }
     if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
         self.frugal = true;
-        if (self.log != NULL) self.log->n = logged;
         RS_TRY(choose_position(&self, &stats->root, &root));
     }
     *out = root.plan;

@@ -71,15 +71,12 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
     }
     /* A value in a union takes whole bytes, and one bit chooses the child. An int that does not fit is an any value of
      * at most 9 bytes. */
-    for (w = 0, seen = 0; w < full_width; w++) {
-        seen += above[w];
-        uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
-        if (cost < best) best = cost, width = w, from_max = false, *n_fits = seen;
-    }
-    for (w = 0, seen = 0; w < full_width; w++) {
-        seen += below[w];
-        uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
-        if (cost < best) best = cost, width = w, from_max = true, *n_fits = seen;
+    for (unsigned end = 0; end < 2; end++) {
+        for (w = 0, seen = 0; w < full_width; w++) {
+            seen += end == 0 ? above[w] : below[w];
+            uint64_t cost = a->n + seen * ((w + 7) / 8 * 8) + (a->n - seen) * 72;
+            if (cost < best) best = cost, width = w, from_max = end == 1, *n_fits = seen;
+        }
     }
     if (width == full_width) return RS_OK;
     width = rs_plan_width(width == 0 ? 0 : UINT64_MAX >> (64 - width));

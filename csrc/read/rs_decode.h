@@ -309,6 +309,11 @@ static inline bool rs_decode_is_absent(const rs_node *child, const rs_slice *gro
     return child->kind == RS_FMT_NODE_OPTIONAL && !rs_decode_bit_unchecked(group, child->bit_off);
 }
 
+/* Returns whether a struct does not have the key of a child, whose optional then stands for the key. */
+static inline bool rs_decode_lacks_key(const rs_node *child, const rs_slice *group) {
+    return child->param == 0 && rs_decode_is_absent(child, group);
+}
+
 enum { RS_CHILDREN_BITS_ROOM = 16 }; /* words that begin in the bits end in the room */
 
 /* Returns the bit group of a tuple, struct or concat without a rare group: the one at `head`; but if the node has bits,
@@ -353,7 +358,7 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
     if (RS_LIKELY(!node->partial)) return n;
     for (uint32_t i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        n -= (uint32_t)(child->param == 0 && rs_decode_is_absent(child, group));
+        n -= (uint32_t)rs_decode_lacks_key(child, group);
     }
     return n;
 }

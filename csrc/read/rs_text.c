@@ -367,13 +367,10 @@ static int short_parts(rs_cursor *cursor, const rs_node *node, const uint8_t *he
     uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     size_t at = 0;
     if (head == NULL && rs_decode_take(cursor, node->head_bytes, &head, NULL) != RS_OK) return -1;
-    const uint32_t size = node->group_bytes;
-    const uint64_t all_bits = size < 8 ? rs_load_few_unchecked(head, size) : rs_load_u64(head);
+    const uint64_t first = rs_text_first_bits(node, head);
     const rs_node *child = node->children, *end = child + node->n_children;
     for (uint16_t *begin = begins; child < end; child++, begin++) {
-        uint64_t bits = child->bit_off + child->bits < 64
-                            ? all_bits >> child->bit_off & ((UINT64_C(1) << child->bits) - 1)
-                            : rs_load_bits_unchecked(head, size, child->bit_off, child->bits);
+        const uint64_t bits = rs_text_part_bits(node, child, head, first);
         const uint8_t *body = child->fixed ? head + child->body_off : NULL;
         int n;
         *begin = (uint16_t)at;

@@ -46,6 +46,18 @@ int rs_text_short(rs_cursor *cursor, const rs_node *node, const uint8_t *body, u
  * RS_FMT_DIGITS_MAX bytes, all of which may be overwritten. */
 unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);
 
+/* Returns the bits of part `child` of a concat with its head at `head`. `first` has the first 64 bits of the head. */
+static inline uint64_t rs_text_part_bits(const rs_node *concat, const rs_node *child, const uint8_t *head,
+                                         uint64_t first) {
+    if (child->bit_off + child->bits < 64) return first >> child->bit_off & ((UINT64_C(1) << child->bits) - 1);
+    return rs_load_bits_unchecked(head, concat->group_bytes, child->bit_off, child->bits);
+}
+
+/* Returns the first 64 bits of the head of a concat, for rs_text_part_bits. */
+static inline uint64_t rs_text_first_bits(const rs_node *concat, const uint8_t *head) {
+    return concat->group_bytes < 8 ? rs_load_few_unchecked(head, concat->group_bytes) : rs_load_u64(head);
+}
+
 /* Sets the text to one value, as with rs_text_put, and counts its units against the budget of bytes. */
 RS_NODISCARD rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                     uint64_t bits, rs_error *err);

@@ -1,6 +1,7 @@
 /* rs_check.c: walks through a record and checks it (rules 20 to 23, 31, 34 and 41 of FORMAT.md). */
 #include "verify/rs_check.h"
 
+#include "read/rs_path.h"
 #include "read/rs_text.h"
 
 /* Checks a value, and skips it unless it is fixed. The body of a fixed value is at `body`, and its bytes are within
@@ -35,14 +36,6 @@ static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t 
     rs_status status = rs_text_take(&text, self, node, body, bits, err);
     rs_text_clear(&text);
     return status;
-}
-
-static rs_status check_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
-    rs_packed_ints numbers;
-    uint64_t n;
-    RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
-    rs_decode_leave(self);
-    return RS_OK;
 }
 
 static rs_status check_const(rs_cursor *self, const rs_node *node, rs_error *err) {
@@ -167,7 +160,7 @@ static rs_status check_value(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_ANY: return check_any(self, node, err);
     case RS_FMT_NODE_STR: return check_str(self, node, err);
     case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
-    case RS_FMT_NODE_NUMBERS: return check_numbers(self, node, err);
+    case RS_FMT_NODE_NUMBERS: return rs_path_pass(self, node, bits, err);
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_ALPHABET: return check_letters(self, node, body, err);
     case RS_FMT_NODE_SYMBOLS:

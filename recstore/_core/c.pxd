@@ -533,28 +533,8 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef enum rs_level:
         RS_LEVEL_NONE, RS_LEVEL_FAST, RS_LEVEL_AUTO, RS_LEVEL_SMALL
-    ctypedef struct rs_weighed:
-        uint32_t run
-        uint32_t n_keys
-        uint32_t depth
-        uint32_t position
-        uint8_t of
-        uint8_t kind
-        uint8_t child
-        rs_bool chosen
-        uint64_t values
-        uint64_t fits
-        uint64_t bits
-    ctypedef struct rs_plan_log:
-        const rs_slice *keys
-        uint32_t n_keys
-        rs_weighed *at
-        uint32_t n
-        rs_bool cut
-    void rs_plan_log_clear(rs_plan_log *self)
     ctypedef struct rs_choices:
         uint64_t without
-        rs_plan_log *log
     rs_choices rs_choices_of(rs_level level)
 
     ctypedef struct rs_pipeline:

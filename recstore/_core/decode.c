@@ -432,7 +432,7 @@ static PyObject *partial_value(decode_state *self, const rs_node *node, const ui
     PyObject *out = copies ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
     for (uint32_t i = 0; copies && n_absent != 0 && out != NULL && i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        if (child->param != 0 || !rs_decode_is_absent(child, group)) continue;
+        if (!rs_decode_lacks_key(child, group)) continue;
         if (PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) return dropped(out);
     }
     return filled_struct(self, node, head, group, out, (n_absent != 0 ? SKIP_LACKING : 0) | (copies ? SKIP_NONE : 0));

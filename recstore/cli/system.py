@@ -81,14 +81,8 @@ class System:
     # ---- Memory ----
 
     def meminfo(self) -> dict[str, int]:
-        """{key: bytes} of /proc/meminfo."""
-        values = {}
-        for line in (self.read("/proc/meminfo") or "").splitlines():
-            key, _, rest = line.partition(":")
-            words = rest.split()
-            if words and words[0].isdecimal():
-                values[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-        return values
+        """{name: bytes} of /proc/meminfo."""
+        return cgroup.meminfo(self.read)
 
     def headroom(self) -> tuple[int | None, str]:
         """`(bytes, limit)`: the memory that a build may take, as the C core computes it, and the limit that decides."""

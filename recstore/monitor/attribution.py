@@ -191,12 +191,3 @@ def _divide_files(named: dict[str, Any], size: int, parts: Parts | None, names: 
 
 def _add(sizes: dict[str, int], name: str, size: int) -> None:
     sizes[name] = sizes.get(name, 0) + size
-
-
-def share_named(named: dict[str, Any]) -> float | None:
-    """The share of the total that has a known class, from 0 to 1; None if the total is empty."""
-    known = sum(
-        sum(size.values()) if isinstance(size, dict) else size for name, size in named.items() if name != "other"
-    )
-    whole = known + named["other"]
-    return known / whole if whole else None

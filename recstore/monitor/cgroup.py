@@ -159,6 +159,12 @@ def fields(read: Read, path: str) -> dict[str, int]:
     return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
 
 
+def meminfo(read: Read) -> dict[str, int]:
+    """{name: bytes} of /proc/meminfo."""
+    pairs = (line.split() for line in (read("/proc/meminfo") or "").splitlines())
+    return {words[0][:-1]: int(words[1]) * 1024 for words in pairs if len(words) == 3 and words[1].isdecimal()}
+
+
 def _beneath(path: str, root: str) -> str | None:
     """The part of `path` after `root`; None if `path` is not beneath `root`, such as `/..` in a cgroup namespace."""
     root = root.rstrip("/")

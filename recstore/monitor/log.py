@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Log", "Run", "read"]
 
-VERSION = 1
 FIRST = b'{"kind":'  # the beginning of each line
 
 

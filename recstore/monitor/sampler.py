@@ -158,8 +158,7 @@ class Sampler:
 
     def meminfo(self) -> dict[str, int]:
         """{name: bytes} of /proc/meminfo."""
-        pairs = (line.split() for line in (self.text("/proc/meminfo") or "").splitlines())
-        return {words[0][:-1]: int(words[1]) * 1024 for words in pairs if len(words) == 3 and words[1].isdecimal()}
+        return cgroup.meminfo(self.text)
 
     def missing(self) -> list[str]:
         """Sentences about figures that this machine does not provide."""

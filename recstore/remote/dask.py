@@ -13,6 +13,7 @@ import functools
 import sys
 
 from recstore.remote.engines import shard_tables
+from recstore.sources import table_files
 from recstore.text import an
 
 TYPE_CHECKING = False
@@ -130,7 +131,7 @@ def _records(part: Part) -> list[Any]:
 
 def _frame(part: Part, schema: Any) -> Any:
     """In a task: a shard file as a pandas DataFrame."""
-    pyarrow = shard_tables.pyarrow_for("a dataframe")
+    pyarrow = table_files.pyarrow("a dataframe")
     tables = [shard_tables.fitted(pyarrow, table, schema, part.where, _REMEDY, extra=False) for table in part.tables()]
     return _pandas(pyarrow.concat_tables(tables or [schema.empty_table()]))
 

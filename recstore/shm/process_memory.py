@@ -38,14 +38,9 @@ class Usage:
     """The memory of one process at one moment, in bytes."""
 
     __slots__ = ("rss", "pss", "uss")
-    rss: int
-    pss: int
-    uss: int
 
     def __init__(self, rss: int, pss: int, uss: int) -> None:
-        self.rss = rss
-        self.pss = pss
-        self.uss = uss
+        self.rss, self.pss, self.uss = rss, pss, uss
 
     def __repr__(self) -> str:
         return f"Usage(rss={self.rss}, pss={self.pss}, uss={self.uss})"
@@ -71,14 +66,7 @@ def usage(pid: int | str = "self") -> Usage | None:
 def peak_rss(pid: int | str = "self") -> int | None:
     """The highest RSS since the start of the process or since reset_peak_rss; None if it is unknown."""
     # Not getrusage: ru_maxrss survives exec, so a child would start with the peak of its parent.
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"VmHWM:"):
-                    return _kib(line)
-    except OSError:
-        pass
-    return None
+    return _figure(f"/proc/{pid}/status", b"VmHWM:")
 
 
 def reset_peak_rss() -> bool:
@@ -93,14 +81,7 @@ def reset_peak_rss() -> bool:
 
 def available() -> int | None:
     """The number of bytes that can be allocated without swapping; None if it is unknown."""
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            for line in file:
-                if line.startswith(b"MemAvailable:"):
-                    return _kib(line)
-    except OSError:
-        pass
-    return None
+    return _figure("/proc/meminfo", b"MemAvailable:")
 
 
 def family(pid: int) -> list[int]:
@@ -252,6 +233,15 @@ def _span(text: bytes) -> tuple[int, int]:
 def _identity(parts: list[bytes]) -> Identity:
     major, minor = parts[3].split(b":")
     return int(major, 16), int(minor, 16), int(parts[4])
+
+
+def _figure(path: str, name: bytes) -> int | None:
+    """The bytes in the line of a file that begins with `name`; None if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return next((_kib(line) for line in file if line.startswith(name)), None)
+    except OSError:
+        return None
 
 
 def _kib(line: bytes) -> int:

@@ -71,7 +71,7 @@ def arrow(
     >>> with recstore.RecordList(arrow(file)) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    table_files.pyarrow("Arrow")
+    table_files.pyarrow("reading Arrow")
     choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
     return ArrowFileSource(inputs.resolve(path), choice)
 

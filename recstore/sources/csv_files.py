@@ -93,7 +93,7 @@ def csv(
     rules = Rules(header, null_values, errors, (delimiter, quote, escape, encoding, skip_rows, empty))
     choice = rules.chosen(columns, dtypes, missing, where, n_rows)
     files = inputs.resolve(path)
-    return RowPlaces(files, choice, rules) if in_place else CsvSource(list(map(_again, files)), choice, rules)
+    return RowPlaces(files, choice, rules) if in_place else CsvSource([_again(file) for file in files], choice, rules)
 
 
 def read_csv(
@@ -129,7 +129,7 @@ class Rules:
     def __init__(
         self, header: bool | Iterable[str], null_values: str | Iterable[str], errors: str, form: tuple[Any, ...]
     ) -> None:
-        table_files.pyarrow("CSV")
+        table_files.pyarrow("reading CSV")
         build_options.check_choice("errors", errors, ("raise", "skip"))
         build_options.check_choice("empty", form[-1], ("keep", "skip"))
         if not isinstance(header, bool):
@@ -330,9 +330,7 @@ class RowPlaces(in_place_files.InPlaceSource):
 
 def _again(file: Input) -> Input:
     """An Input that can be opened several times."""
-    if not isinstance(file, inputs.FileObject):
-        return file
-    return Replayed(file.file, file.name)
+    return Replayed(file.file, file.name) if isinstance(file, inputs.FileObject) else file
 
 
 class Replayed(inputs.FileObject):

@@ -63,7 +63,7 @@ def _exact(name: str, kind: str, cell: bytes) -> Any:
         text = cell.decode()
     except UnicodeDecodeError:
         raise InputError(encodings.no_text(f"column {name!r}", "utf-8")) from None
-    pyarrow = table_files.pyarrow("CSV")
+    pyarrow = table_files.pyarrow("reading CSV")
     from recstore.sources import csv_types
 
     try:

@@ -83,7 +83,7 @@ def parquet(
     >>> with recstore.RecordList(parquet(file)) as x: x.to_list()
     [{'path': 'a.jpg', 'label': 1}, {'path': 'b.jpg', 'label': None}]
     """
-    table_files.pyarrow("Parquet")
+    table_files.pyarrow("reading Parquet")
     choice = table_files.Choice(columns, where, n_rows, missing, nanoseconds, dtypes)
     return ParquetSource(inputs.resolve(_without_folders(path)), choice)
 

@@ -32,12 +32,12 @@ SHARD = 16 << 20  # bytes of the small files in one part for a worker
 _SLICE = 4096  # rows converted to records at once for `where`
 
 
-def pyarrow(format: str) -> Any:
-    """The module pyarrow. Raises ImportError, which names the format that needs it."""
+def pyarrow(what: str) -> Any:
+    """The module pyarrow. Raises ImportError, which says that `what` needs it."""
     try:
         import pyarrow
     except ImportError:
-        raise ImportError(f"reading {format} needs pyarrow: pip install pyarrow") from None
+        raise ImportError(f"{what} needs pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

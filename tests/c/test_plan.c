@@ -2,7 +2,6 @@
 #include "rs_counted.h"
 #include "format/rs_packed_ints.h"
 #include "rs_describe.h"
-#include "plan/rs_plan_log.h"
 
 static void say_plan(const rs_plan *d) {
     say_kind(d->kind);
@@ -280,67 +279,12 @@ TEST(test_levels) {
     add_sentences();
     CHECK(strstr(planned(), "symbols") != NULL);
     choices = rs_choices_of(RS_LEVEL_AUTO);
-    CHECK(choices.without == 0 && choices.log == NULL);
+    CHECK(choices.without == 0);
 }
 
-/* ---- The log ---- */
-
-/* Returns the log's entries as "n_keys.depth of/kind(child) bits", then " of" and the fits unless all values fit, then
- * a star if the form was chosen. */
-static const char *logged(const rs_plan_log *log) {
-    description_size = 0;
-    for (uint32_t i = 0; i < log->n; i++) {
-        const rs_weighed *entry = &log->at[i];
-        if (i > 0) say(", ");
-        say("%u.%u ", entry->n_keys, entry->depth), say_kind(entry->of), say("/"), say_kind(entry->kind);
-        if (entry->child != 0) say("("), say_kind(entry->child), say(")");
-        say(" %llu", (unsigned long long)entry->bits);
-        if (entry->fits < entry->values) say(" of %llu", (unsigned long long)entry->fits);
-        if (entry->chosen) say("*");
-    }
-    return description;
-}
-
-TEST(test_log) {
-    static const uint8_t key_a[] = {0x09, 1, 'a'}, key_b[] = {0x09, 1, 'b'};
-    rs_slice keys[2] = {rs_slice_of(key_a, 3), rs_slice_of(key_b, 3)};
-    rs_plan_log log = {0};
-    log.keys = keys, log.n_keys = 1;
-    choices.log = &log;
-    for (uint32_t i = 0; i < 900; i++) add_dict("ba", i * 7919 % 1000);
-    CHECK_STR(planned(), "struct(int10, int10)");
-    (void)logged(&log);
-    CHECK(strstr(description, "(") == NULL); /* only lists have a child */
-    CHECK(strncmp(description, "0.0 struct/any ", 15) == 0 && strstr(description, ", 1.0 int/any ") != NULL);
-    CHECK(strstr(description, ", 1.0 int/int 9000*, ") != NULL &&
-          strstr(description, ", 0.0 struct/struct 21600*") != NULL);
-    CHECK(strstr(description, "1.0 struct") == NULL && strstr(description, "2.") == NULL);
-    rs_plan_log_clear(&log);
-    CHECK(log.n == 0 && log.at == NULL);
-    log.n_keys = 0;
-    add_odd_ints();
-    CHECK_STR(planned(), "exceptions(int10, any)");
-    (void)logged(&log);
-    CHECK(strstr(description, "0.0 int/int 57600, ") != NULL && strstr(description, " of 891*") != NULL);
-    rs_plan_log_clear(&log);
-    for (uint32_t i = 0; i < 900; i++) add_text(i * i % 7 < 3 ? "a word that comes often" : "another one");
-    CHECK_STR(planned(), "dict");
-    CHECK(strstr(logged(&log), "/dict ") != NULL && strstr(description, "(") == NULL);
-    rs_plan_log_clear(&log);
-    log.n_keys = 2; /* a key that no dict has */
-    for (uint32_t i = 0; i < 900; i++) add_dict("a", i * 7919 % 1000);
-    (void)planned();
-    for (uint32_t i = 0; i < log.n; i++) CHECK(log.at[i].n_keys <= 1);
-    rs_plan_log_clear(&log);
-    choices.log = NULL;
-}
-
-/* 600 columns, each with several parts, exceed the limit of 4,096 nodes. The log has only the plan that was kept. */
+/* 600 columns, each with several parts, exceed the limit of 4,096 nodes. */
 TEST(test_too_many_nodes) {
-    rs_plan_log log = {0};
     char name[16];
-    uint32_t chosen = 0;
-    choices.log = &log;
     for (uint32_t i = 0; i < 40; i++) {
         make_head(&block.raw, 0x0F, 600);
         for (uint32_t k = 0; k < 600; k++) {
@@ -353,8 +297,4 @@ TEST(test_too_many_nodes) {
     (void)planned();
     CHECK(strncmp(description, "struct(", 7) == 0);
     CHECK(strstr(description, "concat") == NULL);
-    for (uint32_t i = 0; i < log.n; i++) chosen += log.at[i].chosen && log.at[i].of == RS_FMT_NODE_STRUCT;
-    CHECK_U64(chosen, 1);
-    rs_plan_log_clear(&log);
-    choices.log = NULL;
 }

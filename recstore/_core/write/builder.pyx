@@ -12,7 +12,6 @@ cdef class SegmentBuilder:
     cdef rs_segment_writer writer
     cdef rs_pipeline *pipeline
     cdef rs_choices choices
-    cdef object compression  # owns the PlanLog that `choices` points to
     cdef str backing
     cdef readonly str path
     cdef str saved  # the path of a file that the user named, for error messages; else None
@@ -24,7 +23,6 @@ cdef class SegmentBuilder:
                   unsigned threads=1):
         cdef rs_error err
         self.choices = choices_of(compression)
-        self.compression = compression
         self.label = label
         self.backing = backing
         self.settings = trust.Writer() if writer is None else writer

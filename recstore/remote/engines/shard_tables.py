@@ -17,7 +17,7 @@ from recstore.errors import CorruptError
 from recstore.remote.places.choose_storage import split_reference, storage_of
 from recstore.remote.set import names, reading, tags
 from recstore.shm import folders, registry
-from recstore.sources import arrow_out
+from recstore.sources import arrow_out, table_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 KEY, VALUE = "key", "value"  # the columns of a mapping
 ITEM = "item"  # the column of values that are not records, as in Ray
 _ROWS = 1 << 16
-
-
-def pyarrow_for(what: str) -> Any:
-    """Returns pyarrow, or raises an ImportError that says that `what` needs it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise ImportError(f"{what} needs pyarrow: pip install pyarrow") from None
-    return pyarrow
 
 
 def parts(
@@ -158,7 +149,7 @@ class Part:
         Raises ValueError for one of the `columns` that is not in the file; without `objects`, TypeError for a field
         without an Arrow type.
         """
-        pyarrow = pyarrow_for("a source of tables")
+        pyarrow = table_files.pyarrow("a source of tables")
         with self.open() as (keys, records):
             try:
                 if keys is None:
@@ -282,7 +273,7 @@ def first_schema(parts: Iterable[Part], names: Collection[str] | None = None) ->
     for part in parts:
         for table in part.tables(names) if part.records else ():
             return table.schema
-    return pyarrow_for("a source of tables").schema([])
+    return table_files.pyarrow("a source of tables").schema([])
 
 
 def fitted(pyarrow: Any, table: Any, schema: Any, where: str, remedy: str, extra: bool) -> Any:
