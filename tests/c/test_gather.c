@@ -178,7 +178,7 @@ static void check_damage(built_record record, const char *const *fields, bool co
     unsigned failed = 0;
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
-    for (unsigned round = 0; round < 400; round++) {
+    for (unsigned round = 0; round < 100; round++) {
         const uint64_t begin = RS_FMT_HEADER_SIZE, end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (unsigned k = 0; k < 3; k++) b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
@@ -199,7 +199,7 @@ static void check_damage(built_record record, const char *const *fields, bool co
         close_gather();
         built_clear(&b);
     }
-    CHECK(failed > 3 && failed < 400);
+    CHECK(failed > 0 && failed < 100);
     built_clear(&sound);
 }
 
