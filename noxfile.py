@@ -133,7 +133,8 @@ def c_tests(session: nox.Session) -> None:
     session.install("cmake", "ninja")
     folder = work() / "c"
     cmake(session, folder, "RS_TESTS=ON", "RS_SANITIZE=ON", "RS_WERROR=ON")
-    session.run("ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", env=ASAN)
+    options = ("--output-on-failure", "--no-tests=error", "--parallel", JOBS)
+    session.run("ctest", "--test-dir", str(folder), *options, env=ASAN)
 
 
 @functools.cache

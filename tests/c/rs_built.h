@@ -20,11 +20,16 @@ static inline void built_clear(built *b) {
 
 static inline rs_slice built_slice(const built *b) { return rs_slice_of(b->data, b->size); }
 
-static inline rs_status built_add(rs_builder *builder, built_record record, uint64_t n, rs_error *err) {
+/* Returns whether a block ends after record i. */
+typedef bool (*built_last)(uint64_t i);
+
+/* `last` may be NULL: then blocks end when they are full. */
+static inline rs_status built_add(rs_builder *builder, built_record record, uint64_t n, built_last last,
+                                  rs_error *err) {
     for (uint64_t i = 0; i < n; i++) {
         record(i, &builder->raw, &builder->arrays);
         RS_TRY(rs_builder_end_record(builder, err));
-        if (rs_builder_is_full(builder)) RS_TRY(rs_builder_flush(builder, err));
+        if (last == NULL ? rs_builder_is_full(builder) : last(i)) RS_TRY(rs_builder_flush(builder, err));
     }
     return rs_builder_finish(builder, err);
 }
@@ -44,7 +49,7 @@ static inline built built_finish(rs_segment_writer *writer) {
 }
 
 /* Builds n records in an anonymous segment; data is NULL after a failure. */
-static inline built build(built_record record, uint64_t n, bool compress) {
+static inline built build_blocks(built_record record, uint64_t n, built_last last, bool compress) {
     rs_segment_writer writer;
     rs_builder builder;
     rs_error err;
@@ -53,12 +58,16 @@ static inline built build(built_record record, uint64_t n, bool compress) {
     rs_error_clear(&err);
     if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
     if (CHECK_OK(rs_builder_open(&builder, &writer, &choices, &err), &err) &&
-        CHECK_OK(built_add(&builder, record, n, &err), &err)) {
+        CHECK_OK(built_add(&builder, record, n, last, &err), &err)) {
         out = built_finish(&writer);
     }
     rs_builder_close(&builder);
     rs_segment_writer_abort(&writer);
     return out;
+}
+
+static inline built build(built_record record, uint64_t n, bool compress) {
+    return build_blocks(record, n, NULL, compress);
 }
 
 /* ---- Changing bytes of a segment and making all checksums match again ---- */

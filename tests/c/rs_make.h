@@ -71,10 +71,11 @@ static inline void make_str(rs_buffer *out, const char *text) {
 
 /* str (tags 0x09 to 0x0B) or bytes (0x0C) of n units of `unit` bytes, all `fill`. */
 static inline void make_units(rs_buffer *out, unsigned tag, size_t n, size_t unit, uint8_t fill) {
-    uint8_t le[4] = {0};
-    le[0] = fill;
     make_tag(out, tag), make_varint(out, n);
-    while (n-- > 0) make_bytes(out, le, unit);
+    const size_t begin = out->size_bytes;
+    if (rs_buffer_append_zeros(out, n * unit, NULL) != RS_OK) abort();
+    if (unit == 1) memset(out->data + begin, fill, n);
+    for (size_t i = 0; unit > 1 && i < n; i++) out->data[begin + i * unit] = fill;
 }
 
 /* The head of a list (0x0D), tuple (0x0E) or dict (0x0F); the elements follow. */

@@ -1,5 +1,5 @@
-/* test_alias.c: weighted draws: exact tables, pinned draws, statistics. Keys are fixed, so a bound holds in every run
- * or in none. */
+/* test_alias.c: weighted draws: exact tables, pinned draws, keys. Keys are fixed, so a bound holds in every run or in
+ * none. */
 #include "base/rs_alias.h"
 #include "rs_test.h"
 
@@ -166,25 +166,6 @@ TEST(test_pinned) {
         for (uint64_t i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
         CHECK_U64(least, expected[k]);
     }
-}
-
-/* Every number is drawn as often as its weight says, within five standard deviations. */
-TEST(test_frequencies) {
-    enum { N = 50, DRAWS = 200000 };
-    static int64_t out[DRAWS];
-    double weights[N], sum = 0;
-    uint32_t counts[N] = {0};
-    rs_alias table;
-    rs_error err;
-    for (uint64_t i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
-    REQUIRE_OK(rs_alias_init(&table, weights, N, &err), &err);
-    rs_alias_run(&table, 5, 0, 1, UINT64_MAX, DRAWS, out);
-    for (uint64_t i = 0; i < DRAWS; i++) counts[out[i]]++;
-    for (uint64_t i = 0; i < N; i++) {
-        const double p = weights[i] / sum, off = counts[i] - (double)DRAWS * p;
-        CHECK(off * off <= 25 * DRAWS * p * (1 - p) + 1e-9);
-    }
-    rs_alias_clear(&table);
 }
 
 TEST(test_keys_are_logarithms) {

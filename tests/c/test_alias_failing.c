@@ -1,28 +1,6 @@
-/* test_alias_failing.c: tables of weights while each allocation in turn fails. The linker replaces the allocator. */
+/* test_alias_failing.c: tables of weights while each allocation in turn fails. */
 #include "base/rs_alias.h"
-#include "rs_test.h"
-
-#include <stdlib.h>
-
-static bool counting;
-static uint64_t steps, fail_at; /* allocations since `counting`, and the number of the failing one */
-static int64_t live;            /* allocations since `counting` that were not freed */
-
-void *__real_malloc(size_t size);
-void __real_free(void *p);
-void *__wrap_malloc(size_t size);
-void __wrap_free(void *p);
-
-void *__wrap_malloc(size_t size) {
-    void *p = counting && steps++ == fail_at ? NULL : __real_malloc(size);
-    live += counting && p != NULL;
-    return p;
-}
-
-void __wrap_free(void *p) {
-    live -= counting && p != NULL;
-    __real_free(p);
-}
+#include "rs_failing.h"
 
 enum { N = 5 };
 

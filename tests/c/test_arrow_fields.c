@@ -1,4 +1,4 @@
-/* test_arrow_fields.c: exports of a field that some records lack, and of several fields. */
+/* test_arrow_fields.c: exports of a field that some records lack, and of tuples. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 
@@ -146,37 +146,6 @@ TEST(test_full) {
         close_field();
     }
     built_clear(&b);
-}
-
-/* ---- Some of the fields of a record ---- */
-
-/* {"id": i, "t": a text, in some records "u": another, "n": a text}. */
-RECORD(add_texts) {
-    char text[24];
-    make_head(raw, 0x0F, i % 3 == 0 ? 3 : 4);
-    (void)snprintf(text, sizeof text, "%.*s", (int)(i * 7 % 11), "any letters");
-    make_str(raw, "id"), make_int(raw, (int64_t)i), make_str(raw, "t"), make_str(raw, text);
-    if (i % 3 != 0) make_str(raw, "u"), make_str(raw, text + i % 2);
-    make_str(raw, "n"), make_str(raw, text);
-}
-
-/* Fields that are not exported are skipped, whether a record has them or not. */
-TEST(test_wanted_fields) {
-    for (unsigned compress = 0; compress < 2; compress++) {
-        rs_arrow_field *field;
-        REQUIRE(open_built(&f.o, build(add_texts, N, compress == 1)));
-        CHECK_OK(rs_arrow_field_child(f.o.out.root, "n", 1, &field, &err), &err);
-        f.o.out.root->closed = true;
-        if (CHECK_OK(read_table(&f.o, N), &err)) {
-            CHECK(f.o.batch.n_children == 1 && f.o.batch.length == N);
-            for (uint64_t i = 0; i < N; i++) {
-                char text[24];
-                (void)snprintf(text, sizeof text, "%.*s", (int)(i * 7 % 11), "any letters");
-                if (!CHECK(is_text(f.o.batch.children[0], i, text))) break;
-            }
-        }
-        close_over(&f.o);
-    }
 }
 
 /* ---- Tuples and objects ---- */

@@ -1,5 +1,5 @@
 /* test_arrow_in.c: rows of Arrow arrays as any values; errors of broken schemas, arrays and streams name their place.
- * tests/py/sources/test_arrow_in.py compares each type with pyarrow. */
+ * tests/py/sources/test_arrow_in.py and prop/test_arrow_in_prop.py compare each type with pyarrow. */
 #include "rs_arrow_rows.h"
 
 static const int32_t THREE[] = {7, -200, 3};
@@ -11,58 +11,15 @@ static arrow_made *table(void) {
     return arrow_add(m, arrow_texts("u", "name", OFFSETS, 3, "abcd"));
 }
 
+/* Changes a table `t` and checks that it is refused. */
+#define CHECK_BROKEN(change, text) \
+    do { \
+        arrow_made *t = table(); \
+        change; \
+        check_refused(t, RS_E_IN_BROKEN, text); \
+    } while (0)
+
 /* ---- Good arrays ---- */
-
-TEST(test_rows_of_a_table_are_dicts) {
-    rs_buffer expected = {0};
-    static const char *const names[] = {"a", "", "bcd"};
-    for (int i = 0; i < 3; i++) {
-        make_head(&expected, 0x0F, 2);
-        make_str(&expected, "id"), make_int(&expected, THREE[i]);
-        make_str(&expected, "name"), make_str(&expected, names[i]);
-    }
-    check_rows(table(), &expected);
-    arrow_drop();
-}
-
-TEST(test_an_offset_and_nulls) {
-    static const int32_t numbers[] = {9, 1, 2, 3};
-    const uint8_t rows = 0x05, ids = 0x0B; /* bits 0 and 2, and bits 0, 1 and 3 */
-    arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
-    rs_buffer expected = {0};
-    rs_arrow_options drop = PLAIN;
-    drop.drop_missing = true;
-    m->array.offset = 1; /* rows are elements 1 to 3 of the child */
-    id->array.null_count = 1;
-    arrow_set(id, 0, &ids, 1);
-    arrow_add(m, id);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 1);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_tag(&expected, 0);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 3);
-    check_rows(m, &expected);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 1);
-    make_head(&expected, 0x0F, 0);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_int(&expected, 3);
-    check_rows_as(m, &drop, &expected);
-    m->array.null_count = -1;
-    arrow_set(m, 0, &rows, 1); /* bit 1 is 0, bit 2 is 1, bit 3 is 0 */
-    make_tag(&expected, 0);
-    make_head(&expected, 0x0F, 1), make_str(&expected, "id"), make_tag(&expected, 0);
-    make_tag(&expected, 0);
-    check_rows(m, &expected);
-    arrow_drop();
-}
-
-TEST(test_units_of_text) {
-    static const int32_t offsets[] = {0, 2, 5, 9};
-    rs_buffer expected = {0};
-    const uint8_t latin[] = {0x09, 1, 0xE9}, two[] = {0x0A, 1, 0x49, 0x6C}, four[] = {0x0B, 1, 0x00, 0xF6, 0x01, 0};
-    make_bytes(&expected, latin, sizeof latin);
-    make_bytes(&expected, two, sizeof two);
-    make_bytes(&expected, four, sizeof four);
-    check_rows(arrow_texts("u", "", offsets, 3, "\xC3\xA9\xE6\xB1\x89\xF0\x9F\x98\x80"), &expected);
-    arrow_drop();
-}
 
 /* The first nanosecond that 64 bits hold lies before the first whole microsecond that they hold. */
 TEST(test_the_first_nanoseconds) {
@@ -82,30 +39,6 @@ TEST(test_the_first_nanoseconds) {
         check_rows_as(m, &floor, &expected);
         check_refused(m, RS_E_IN_VALUE, f == 0 ? "$: a timestamp with a fraction" : "$: a duration with a fraction");
     }
-}
-
-TEST(test_durations_of_each_unit) {
-    static const int64_t values[] = {3, -3}, factors[] = {1000000, 1000, 1};
-    static const char *const formats[] = {"tDs", "tDm", "tDu"};
-    for (unsigned f = 0; f < 3; f++) {
-        rs_buffer expected = {0};
-        for (unsigned i = 0; i < 2; i++) {
-            make_ext(&expected, RS_FMT_EXT_TIMEDELTA, NULL);
-            make_int(&expected, values[i] * factors[f]);
-        }
-        check_rows(arrow_set(arrow_make(formats[f], "", 2, 2), 1, values, sizeof values), &expected);
-        arrow_drop();
-    }
-}
-
-TEST(test_each_bit_is_a_bool) {
-    static const uint8_t bits[] = {0xA6, 0x02};
-    rs_buffer expected = {0};
-    for (unsigned i = 0; i < 10; i++) {
-        make_tag(&expected, (bits[i / 8] >> i % 8 & 1) != 0 ? RS_FMT_TAG_TRUE : RS_FMT_TAG_FALSE);
-    }
-    check_rows(arrow_set(arrow_make("b", "", 10, 2), 1, bits, sizeof bits), &expected);
-    arrow_drop();
 }
 
 /* The run ends may be a slice of an array too. */
@@ -221,30 +154,16 @@ TEST(test_broken_types) {
 TEST(test_broken_children) {
     arrow_made *m = arrow_add(arrow_make("i", "", 0, 2), arrow_make("i", "", 0, 2));
     check_refused(m, RS_E_IN_BROKEN, "$: a type has the wrong number of children, with the format i");
-    m = table();
-    m->schema_children[1] = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$: a child of a type is missing");
-    m = table();
-    m->schema.children = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$: the children of a type are missing");
-    m = table();
-    m->schema.n_children = -1;
-    check_refused(m, RS_E_IN_BROKEN, "$: the number of children of a type is out of range");
-    m = table();
-    m->schema.n_children = INT64_MAX;
-    check_refused(m, RS_E_IN_BROKEN, "$: the number of children of a type is out of range");
-    m = table();
-    m->schema_children[0]->format = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.id: a type without a format string");
-    m = table();
-    m->schema_children[0]->release = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.id: a released schema");
+    CHECK_BROKEN(t->schema_children[1] = NULL, "$: a child of a type is missing");
+    CHECK_BROKEN(t->schema.children = NULL, "$: the children of a type are missing");
+    CHECK_BROKEN(t->schema.n_children = -1, "$: the number of children of a type is out of range");
+    CHECK_BROKEN(t->schema.n_children = INT64_MAX, "$: the number of children of a type is out of range");
+    CHECK_BROKEN(t->schema_children[0]->format = NULL, "$.id: a type without a format string");
+    CHECK_BROKEN(t->schema_children[0]->release = NULL, "$.id: a released schema");
     m = table();
     m->schema_children[1]->name = "id";
     check_refused(m, RS_E_IN_TYPE, "$.id: two fields have this name");
-    m = table();
-    m->schema_children[1]->name = "a\xFF";
-    check_refused(m, RS_E_IN_BROKEN, "$.a\xFF: the name of a field is not UTF-8");
+    CHECK_BROKEN(t->schema_children[1]->name = "a\xFF", "$.a\xFF: the name of a field is not UTF-8");
     m = table();
     arrow_set_dictionary(arrow_make("u", "", 0, 3), m);
     arrow_set_dictionary(m, arrow_make("i", "", 0, 2));
@@ -334,24 +253,13 @@ TEST(test_broken_pointers) {
     arrow_made *m = table();
     m->array_children[0] = NULL;
     check_refused(m, RS_E_IN_BROKEN, "$.id: an array is missing");
-    m = table();
-    m->array.children = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$: the children of an array are missing");
-    m = table();
-    m->array_children[0]->release = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.id: a released array");
-    m = table();
-    m->array_children[0]->buffers = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.id: the buffers of an array are missing");
-    m = table();
-    m->array_children[0]->buffers[1] = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.id: a buffer of an array is missing");
-    m = table();
-    m->array_children[1]->buffers[2] = NULL;
-    check_refused(m, RS_E_IN_BROKEN, "$.name: the data of text or bytes are missing");
-    m = table();
-    m->array_children[0]->dictionary = m->array_children[1];
-    check_refused(m, RS_E_IN_BROKEN, "$.id: only an array or only its type has a dictionary");
+    CHECK_BROKEN(t->array.children = NULL, "$: the children of an array are missing");
+    CHECK_BROKEN(t->array_children[0]->release = NULL, "$.id: a released array");
+    CHECK_BROKEN(t->array_children[0]->buffers = NULL, "$.id: the buffers of an array are missing");
+    CHECK_BROKEN(t->array_children[0]->buffers[1] = NULL, "$.id: a buffer of an array is missing");
+    CHECK_BROKEN(t->array_children[1]->buffers[2] = NULL, "$.name: the data of text or bytes are missing");
+    CHECK_BROKEN(t->array_children[0]->dictionary = t->array_children[1],
+                 "$.id: only an array or only its type has a dictionary");
     m = arrow_set_dictionary(arrow_ints("", THREE, 1), arrow_ints("", THREE, 3));
     m->array.dictionary = NULL;
     check_refused(m, RS_E_IN_BROKEN, "$: only an array or only its type has a dictionary");

@@ -1,4 +1,5 @@
-/* test_arrow_out.c: records as Arrow batches in several orders; types of drifting records; stops; changed bytes. */
+/* test_arrow_out.c: records as Arrow batches: places taken one by one, mixed types, stops, full batches.
+ * prop/test_ways_out.py compares the values with pyarrow. */
 #include "rs_batches.h"
 #include "rs_columns.h"
 
@@ -54,87 +55,6 @@ static bool same_row(const struct ArrowArray *batch, uint64_t k, uint64_t i) {
     ok = ok && int_at(c[5]->children[0], k) == (int64_t)i;
     return ok && is_valid(c[6], k) == (i >= 3000) && (i < 3000 || int_at(c[6], k) == (int64_t)i);
 }
-
-static void check_order(const built *b, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    static batch_export o;
-    struct ArrowArray batch = {0};
-    uint64_t k;
-    bool ok = true;
-    REQUIRE_OK(open_over(&o, b), &err);
-    if (CHECK_OK(read(&o, positions, start, step, n, &batch), &err)) {
-        CHECK(batch.length == (int64_t)n && batch.n_children == 7 && batch.null_count == 0 && batch.buffers[0] == NULL);
-        for (k = 0; ok && k < n; k++) {
-            ok = same_row(&batch, k, (uint64_t)(start + step * (positions == NULL ? (int64_t)k : positions[k])));
-        }
-        if (!CHECK(ok)) (void)fprintf(stderr, "    row %llu\n", (unsigned long long)k);
-        batch.release(&batch);
-        CHECK(batch.release == NULL);
-    }
-    close_over(&o);
-}
-
-static void check_orders(bool compress) {
-    static int64_t positions[2000];
-    built b = build(add, N, compress);
-    REQUIRE(b.data != NULL);
-    for (size_t k = 0; k < 2000; k++) positions[k] = (int64_t)make_random(N);
-    check_order(&b, NULL, 0, 1, N);
-    check_order(&b, NULL, N - 1, -1, N);
-    check_order(&b, NULL, 2, 17, 290);
-    check_order(&b, positions, 0, 1, 2000);
-    check_order(&b, positions, N - 1, -1, 2000);
-    built_clear(&b);
-}
-
-TEST(test_orders) { check_orders(true); }
-TEST(test_orders_of_any) { check_orders(false); }
-
-TEST(test_schema) {
-    static const char *const formats[] = {"l", "g", "u", "+l", "u", "+s", "l"};
-    static batch_export o;
-    struct ArrowSchema schema = {0};
-    bool whole;
-    REQUIRE(open_built(&o, build(add, N, true)));
-    CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
-    CHECK(whole && !o.out.has_rest);
-    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
-    CHECK_STR(schema.format, "+s");
-    CHECK(schema.n_children == 7 && schema.children[6]->flags == ARROW_FLAG_NULLABLE);
-    for (size_t k = 0; k < 7; k++) CHECK_STR(schema.children[k]->format, formats[k]);
-    CHECK_STR(schema.children[6]->name, "late");
-    CHECK_STR(schema.children[5]->children[0]->name, "a");
-    schema.release(&schema);
-    close_over(&o);
-}
-
-/* Checks the Arrow types and some values of columns_record. */
-static void check_kinds(bool compress) {
-    static const char *const names[] = {"id", "score", "word", "text", "path", "ring", "at", "odd"};
-    static const char *const formats[] = {"l", "g", "u", "u", "u", "+l", "+s", "l"};
-    static batch_export o;
-    REQUIRE(open_built(&o, build(columns_record, 3000, compress)));
-    REQUIRE_OK(read_table(&o, 3000), &err);
-    CHECK(o.batch.n_children == 8 && o.schema.n_children == 8);
-    for (uint64_t k = 0; k < 8; k++) {
-        CHECK_STR(o.schema.children[k]->name, names[k]);
-        CHECK_STR(o.schema.children[k]->format, formats[k]);
-        CHECK_U64(o.batch.children[k]->length, 3000);
-    }
-    for (uint64_t i = 0; i < 3000; i++) {
-        char text[64];
-        const struct ArrowArray *at = o.batch.children[6];
-        (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9),
-                       (unsigned)(i * 7919 % 65536));
-        if (!CHECK(is_text(o.batch.children[4], i, text))) break;
-        if (!CHECK(int_at(o.batch.children[0], i) == (int64_t)(i * 3))) break;
-        if (!CHECK(int_at(at->children[0], i) == (int64_t)(i % 40 % 5))) break;
-        if (!CHECK(is_valid(at->children[1], i) == (i % 40 % 3 != 0 && i % 40 % 4 != 0))) break;
-    }
-    close_over(&o);
-}
-
-TEST(test_kinds) { check_kinds(true); }
-TEST(test_kinds_of_any) { check_kinds(false); }
 
 /* Looks up the places of records 2900 to 3099 and takes them, as the Python binding does if only Python can compare the
  * keys. */
@@ -194,19 +114,6 @@ TEST(test_mixed_types) {
         CHECK_CODE(run(&o, NULL, 0, 1, 500, &stop), RS_E_FMT_VALUE, &err);
         CHECK_U64(stop.index, 1);
     }
-    close_over(&o);
-}
-
-TEST(test_chosen_fields) {
-    static batch_export o;
-    rs_arrow_field *child;
-    REQUIRE(open_built(&o, build(add_mixed, 1000, true)));
-    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &child, &err), &err);
-    o.out.root->closed = true;
-    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &child, &err), &err);
-    CHECK(child == NULL);
-    REQUIRE_OK(read_table(&o, 1000), &err);
-    CHECK(o.batch.n_children == 1 && int_at(o.batch.children[0], 999) == 999);
     close_over(&o);
 }
 
@@ -273,30 +180,4 @@ TEST(test_full_batches) {
     CHECK_STR(schema.children[3]->format, "+L");
     schema.release(&schema);
     close_over(&o);
-}
-
-/* An export of a store with one changed byte before TREE_TABLE, but matching checksums, gives a batch or an error. */
-TEST(test_changed_bytes) {
-    static batch_export o;
-    static built_layout layout;
-    built b = build(columns_record, 600, true);
-    uint64_t failed = 0;
-    REQUIRE(b.data != NULL);
-    uint8_t *original = make_exact(b.data, b.size);
-    built_read(&b, &layout);
-    for (uint64_t round = 0; round < 2000; round++) {
-        const size_t begin = RS_FMT_HEADER_SIZE, end = (size_t)layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].off;
-        struct ArrowArray batch = {0};
-        b.data[begin + (size_t)make_random(end - begin)] = (uint8_t)make_random(256);
-        built_seal(&b, &layout);
-        rs_status status = open_over(&o, &b);
-        if (status == RS_OK) status = read(&o, NULL, 0, 1, 600, &batch);
-        if (status == RS_OK) batch.release(&batch);
-        failed += status != RS_OK;
-        close_over(&o);
-        memcpy(b.data, original, b.size);
-    }
-    CHECK(failed > 100 && failed < 2000);
-    free(original);
-    built_clear(&b);
 }

@@ -1,30 +1,8 @@
 /* test_best_fit.c: every token in one row, rows that are not empty, the best fit, wrong arguments, refused memory. */
 #include "base/rs_best_fit.h"
-#include "rs_test.h"
-
-#include <stdlib.h>
+#include "rs_failing.h"
 
 enum { MOST = 400, ROWS = 300 };
-
-static bool counting;
-static uint64_t steps, fail_at; /* allocations since `counting`, and the number of the failing one */
-static int64_t live;            /* allocations since `counting` that were not freed */
-
-void *__real_malloc(size_t size);
-void __real_free(void *p);
-void *__wrap_malloc(size_t size);
-void __wrap_free(void *p);
-
-void *__wrap_malloc(size_t size) {
-    void *p = counting && steps++ == fail_at ? NULL : __real_malloc(size);
-    live += counting && p != NULL;
-    return p;
-}
-
-void __wrap_free(void *p) {
-    live -= counting && p != NULL;
-    __real_free(p);
-}
 
 static rs_error err;
 static int64_t documents[MOST + ROWS], starts[MOST + ROWS], counts[MOST + ROWS], ends[ROWS];

@@ -74,6 +74,20 @@ TEST(test_int) {
     CHECK_CODE(encode(&node, 1, base_0, 8), RS_E_ARG_RANGE, &err);
 }
 
+/* A correction of 2 bits holds floats up to two units in the last place below the decimal, and one above. */
+TEST(test_decimal) {
+    static const uint8_t aux[10] = {3, 0, 0, 0, 0, 0, 0, 0, 1, 2};
+    static const make_node node = {DECIMAL, 8, 0, 0, 0, 0, 10, 0};
+    make_float(&block.raw, 0.3);
+    CHECK_OK(encode(&node, 1, aux, 10), &err);
+    CHECK_ENCODED(2);
+    make_float(&block.raw, 0.1 + 0.2);
+    CHECK_OK(encode(&node, 1, aux, 10), &err);
+    CHECK_ENCODED(3);
+    make_float(&block.raw, 0.3 + 1e-15);
+    CHECK_CODE(encode(&node, 1, aux, 10), RS_E_ARG_RANGE, &err);
+}
+
 TEST(test_leaves) {
     static const make_node number = {FLOAT, 0, 0, 0, 0, 0, 0, 0}, flag = {BOOL, 0, 0, 0, 0, 0, 0, 0};
     static const make_node bytes = {BYTES, 0, 0, 0, 0, 0, 0, 0}, any = {ANY, 0, 0, 0, 0, 0, 0, 0};

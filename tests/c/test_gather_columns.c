@@ -1,4 +1,4 @@
-/* test_gather_columns.c: columns of whole stores in every order; stops; changed bytes and positions. */
+/* test_gather_columns.c: columns over blocks of several trees; stops; positions that are wrong or change. */
 #include <stdatomic.h>
 
 #include "rs_sources.h"
@@ -6,7 +6,6 @@
 #include "columns/rs_gather.h"
 
 static rs_error err;
-enum { N = 70000 };
 
 /* {"i": i, "t": text, "w": [i / 2] * (i % 3), "o": None or i, "late": i, from 1000 on}: several blocks and key sets. */
 RECORD(add) {
@@ -19,12 +18,6 @@ RECORD(add) {
     if (i % 4 == 0) make_tag(raw, 0);
     else make_int(raw, (int64_t)i);
     if (i >= 1000) make_str(raw, "late"), make_int(raw, (int64_t)i);
-}
-
-RECORD(add_fixed) {
-    make_head(raw, 0x0F, 2);
-    make_str(raw, "i"), make_int(raw, (int64_t)(i * i));
-    make_str(raw, "w"), make_head(raw, 0x0D, 2), make_float(raw, (double)i / 3), make_float(raw, (double)i / 7);
 }
 
 static built b;
@@ -58,95 +51,11 @@ static rs_status run(column *got, const int64_t *positions, int64_t start, int64
 
 static uint64_t end_of(const column *got, uint64_t k) { return rs_load_u64(got->field->ends.data + 8 * k); }
 
-static bool same_floats(const column *got, uint64_t k, uint64_t i) {
-    bool ok = end_of(got, k + 1) - end_of(got, k) == i % 3;
-    for (uint64_t j = end_of(got, k); ok && j < end_of(got, k + 1); j++)
-        ok = rs_load_f64(got->field->column.values.data + 8 * j) == (double)i / 2;
-    return ok;
-}
-
-static bool same_text(const column *got, uint64_t k, uint64_t i) {
-    bool ok = end_of(got, k + 1) - end_of(got, k) == i % 5;
-    for (uint64_t j = end_of(got, k); ok && j < end_of(got, k + 1); j++) ok = got->field->values.data[j] == 'a' + i % 7;
-    return ok;
-}
-
 static unsigned form_of(const char *key) {
     return strchr("tlw", key[0]) == NULL ? RS_GATHER_NUMBERS : key[0] == 't' ? RS_GATHER_STRINGS : RS_GATHER_LISTS;
 }
 
-/* Reads field `key` in an order and compares each value. */
-static void check_order(const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    column got;
-    uint64_t k;
-    bool ok = true;
-    REQUIRE_OK(open_field(key), &err);
-    CHECK_OK(begin(&got, form_of(key), n), &err);
-    CHECK_OK(run(&got, positions, start, step, n), &err);
-    CHECK(got.core.stop.why == RS_GATHER_DONE && got.core.done == n && got.field->done == n);
-    for (k = 0; ok && k < n; k++) {
-        uint64_t i = (uint64_t)(start + step * (positions == NULL ? (int64_t)k : positions[k]));
-        if (key[0] == 't') ok = same_text(&got, k, i);
-        else if (key[0] == 'w') ok = same_floats(&got, k, i);
-        else ok = rs_load_u64(got.field->column.values.data + 8 * k) == i;
-    }
-    if (!CHECK(ok)) (void)fprintf(stderr, "    %s, %llu\n", key, (unsigned long long)k);
-    rs_gather_close(&got.core);
-    sources_close(&s);
-}
-
-static void check_orders(bool compress) {
-    static const char *const keys[] = {"i", "t", "w"};
-    static int64_t positions[5000];
-    for (size_t k = 0; k < 5000; k++) positions[k] = (int64_t)make_random(N);
-    b = build(add, N, compress);
-    REQUIRE(b.data != NULL);
-    for (size_t k = 0; k < 3; k++) {
-        check_order(keys[k], NULL, 0, 1, N);
-        check_order(keys[k], NULL, N - 1, -1, N);
-        check_order(keys[k], NULL, 3, 17, 4000);
-        check_order(keys[k], NULL, 66000, 1, 300);
-        check_order(keys[k], positions, 0, 1, 5000);
-        check_order(keys[k], positions, N - 1, -1, 5000);
-    }
-    built_clear(&b);
-}
-
-TEST(test_orders) { check_orders(true); }
-TEST(test_orders_of_any) { check_orders(false); }
-
-/* Reads rows of one size in equal steps from a store of two blocks. */
-static void check_steps(int64_t start, int64_t step, uint64_t n) {
-    column got;
-    bool ok = true;
-    REQUIRE_OK(open_field("w"), &err);
-    CHECK_OK(begin(&got, RS_GATHER_LISTS, n), &err);
-    CHECK_OK(run(&got, NULL, start, step, n), &err);
-    CHECK(s.by_block[0] != NULL && rs_compiled_path_is_fixed(s.by_block[0]->of_field[0]) &&
-          s.store.blocks[0].index_width == 0 && s.store.n_blocks == 2);
-    CHECK(got.field->done == n);
-    for (uint64_t k = 0; ok && k < n; k++) {
-        const double i = (double)(start + step * (int64_t)k);
-        const uint8_t *pair = got.field->column.values.data + 16 * k;
-        ok = end_of(&got, k) == 2 * k && rs_load_f64(pair) == i / 3 && rs_load_f64(pair + 8) == i / 7;
-    }
-    CHECK(ok);
-    rs_gather_close(&got.core);
-    sources_close(&s);
-}
-
-TEST(test_rows_of_one_size) {
-    b = build(add_fixed, N, true);
-    REQUIRE(b.data != NULL);
-    check_steps(0, 1, N);
-    check_steps(N - 1, -1, N);
-    check_steps(1, 7, 9999);
-    check_steps(N - 2, -7, 9999);
-    check_steps(5, 0, 100);
-    built_clear(&b);
-}
-
-enum { DRIFT_N = 140000, DRIFT_PART = 70000 };
+enum { DRIFT_N = 4000, DRIFT_PART = 2000 };
 
 /* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "i": int, "m": int and later float}:
  * each block has a tree of its own. */
@@ -188,13 +97,15 @@ static void check_drifting(const char *key, const int64_t *positions, uint64_t n
     sources_close(&s);
 }
 
+static bool after_part(uint64_t i) { return i % DRIFT_PART == DRIFT_PART - 1; }
+
 TEST(test_trees_in_turns) {
     static const char *const keys[] = {"b", "c", "f", "l", "i", "m"};
     static int64_t positions[9000];
     for (unsigned k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
     positions[0] = DRIFT_N - 1, positions[8999] = DRIFT_N - 1; /* the last bytes of the heap */
     for (unsigned compress = 0; compress < 2; compress++) {
-        b = build(add_drifting, DRIFT_N, compress);
+        b = build_blocks(add_drifting, DRIFT_N, after_part, compress);
         REQUIRE(b.data != NULL);
         for (unsigned k = 0; k < 6; k++) check_drifting(keys[k], positions, 9000);
         built_clear(&b);
@@ -241,32 +152,6 @@ TEST(test_stops) {
     rs_gather_close(&got.core);
     sources_close(&s);
     built_clear(&b);
-}
-
-/* Changes bytes of the heap, offsets and groups at random: each read gives an error or values, and stays in bounds. */
-TEST(test_damage) {
-    static const char *const keys[] = {"i", "t", "w", "o"};
-    built sound = build(add, 300, true);
-    built_layout layout;
-    REQUIRE(sound.data != NULL);
-    built_read(&sound, &layout);
-    for (unsigned round = 0; round < 400; round++) {
-        column got;
-        b.data = make_exact(sound.data, sound.size), b.size = sound.size;
-        for (unsigned k = 0; k < 3; k++) {
-            const uint64_t begin = RS_FMT_HEADER_SIZE, end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
-            b.data[begin + make_random(end - begin)] = (uint8_t)make_random(256);
-        }
-        if (open_field(keys[round % 4]) == RS_OK) {
-            if (begin(&got, form_of(keys[round % 4]), 300) != RS_OK) abort();
-            (void)run(&got, NULL, 299, -1, 300);
-            CHECK(got.field->done <= 300);
-            rs_gather_close(&got.core);
-            sources_close(&s);
-        }
-        built_clear(&b);
-    }
-    built_clear(&sound);
 }
 
 /* ---- Positions out of range ---- */

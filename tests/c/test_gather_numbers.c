@@ -1,4 +1,4 @@
-/* test_gather_numbers.c: rare values of a gather: entries in unions, fixed lists, arrays of other shapes, tensors. */
+/* test_gather_numbers.c: rare values of a gather: entries in unions, fixed lists, misshapen arrays, tensors. */
 #include "rs_hand.h"
 #include "rs_sources.h"
 #include "columns/rs_gather.h"
@@ -181,27 +181,24 @@ TEST(test_fixed_tuples) {
     hand_clear(&h);
 }
 
-/* Each of two fields of known size is written where its own part begins. */
-TEST(test_two_fields) {
-    static const make_node nodes[] = {
-        {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
-    static const char *const keys[] = {"a", "b"};
-    rs_gather_spec specs[2];
+/* {"a": "\u00e9" and two hexadecimal digits}: a text of parts that are not all ASCII. */
+TEST(test_parts_of_text) {
+    static const make_node nodes[] = {{STRUCT, 0, 0, 1, 1, 0, 3, 0},
+                                      {CONCAT, 0, 0, 2, 2, 0, 0, 0},
+                                      {CONST, 0, 0, 0, 0, 3, 3, 0},
+                                      {HEX, 0, 0, 0, 0, 0, 0, 2}};
     hand h = {0};
-    (void)hand_tree(&h, nodes, 3, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b", 14);
-    for (uint8_t i = 0; i < 20; i++) {
-        const uint8_t record[] = {i, (uint8_t)(100 + i)};
-        hand_record(&h, record, 2);
-    }
+    (void)hand_tree(&h, nodes, 4, "\x09\1a\x09\1\xE9", 6);
+    hand_record(&h, "\xAB", 1), hand_record(&h, "\x12", 1);
     hand_finish(&h, 0);
-    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    specs[0] = specs[1] = spec;
-    REQUIRE_OK(sources_open(&s, hand_slice(&h), keys, 2, &err), &err);
-    REQUIRE_OK(rs_gather_open(&g, specs, 2, &err), &err);
-    CHECK(CHECK_OK(read_all(20), &err) && g.stop.why == RS_GATHER_DONE);
-    for (uint8_t i = 0; i < 20; i++) {
-        const uint64_t second = rs_load_u64(buffer + g.fields[1].parts[0].off + 8 * i);
-        if (!CHECK(i64_at(0, i) == i && second == 100u + i)) break;
+    set_spec(RS_GATHER_TEXT, RS_DTYPE_UINT8, RS_GATHER_RAISE);
+    if (gather_hand(&h, 2)) {
+        CHECK(i64_at(1, 2) == 8 && memcmp(part(0),
+                                          "\xC3\xA9"
+                                          "ab"
+                                          "\xC3\xA9"
+                                          "12",
+                                          8) == 0);
     }
     done();
     hand_clear(&h);
@@ -224,43 +221,9 @@ static void put_array(rs_buffer *raw, uint32_t ndim, const uint64_t *dims, unsig
 
 static void put_key(rs_buffer *raw) { make_head(raw, 0x0F, 1), make_str(raw, "a"); }
 
-/* numpy's scalars: arrays without dimensions. */
-RECORD(add_scalar) { put_key(raw), put_array(raw, 0, NULL, (unsigned)(7 + i)); }
-
-TEST(test_scalars) {
-    set_spec(RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (gather_built(build(add_scalar, 5, false), 5) && CHECK(g.stop.why == RS_GATHER_DONE)) {
-        CHECK(i64_at(0, 0) == 7 && i64_at(0, 4) == 11);
-    }
-    done();
-}
-
 static void put2(rs_buffer *raw, uint64_t a, uint64_t b, unsigned first) {
     const uint64_t dims[] = {a, b};
     put_array(raw, 2, dims, first);
-}
-
-/* Arrays (2, 3), (1, 2), (0, 5), and a list of arrays (2) and (1): lists of lists. */
-RECORD(add_two_levels) {
-    static const uint64_t sizes[] = {2, 1};
-    put_key(raw);
-    if (i == 0) put2(raw, 2, 3, 10);
-    else if (i == 1) put2(raw, 1, 2, 20);
-    else if (i == 2) put2(raw, 0, 5, 30);
-    else make_head(raw, 0x0D, 2), put_array(raw, 1, &sizes[0], 40), put_array(raw, 1, &sizes[1], 50);
-}
-
-TEST(test_arrays_as_lists_of_lists) {
-    static const int64_t numbers[] = {10, 11, 12, 13, 14, 15, 20, 21, 40, 41, 50}, inner[] = {0, 3, 6, 8, 10, 11},
-                         outer[] = {0, 2, 3, 3, 5};
-    set_spec(RS_GATHER_NESTED, RS_DTYPE_INT64, RS_GATHER_RAISE);
-    if (gather_built(build(add_two_levels, 4, false), 4) && CHECK(g.stop.why == RS_GATHER_DONE)) {
-        const rs_gather_part *parts = g.fields[0].parts;
-        CHECK(parts[0].shape[0] == 11 && memcmp(part(0), numbers, sizeof numbers) == 0);
-        CHECK(parts[1].shape[0] == 6 && memcmp(part(1), inner, sizeof inner) == 0);
-        CHECK(parts[2].shape[0] == 5 && memcmp(part(2), outer, sizeof outer) == 0);
-    }
-    done();
 }
 
 static unsigned which; /* selects the last record of add_misshapen */
@@ -366,43 +329,4 @@ TEST(test_tensors) {
         }
         done();
     }
-}
-
-/* ---- The shapes of the parts ---- */
-
-RECORD(add_rows_of_three) {
-    put_key(raw);
-    put2(raw, 2 + i, 3, 1);
-}
-
-static void check_shape(unsigned number, uint32_t ndim, uint64_t a, uint64_t b, uint64_t c) {
-    const uint64_t expected[] = {a, b, c};
-    const rs_gather_part *p = &g.fields[0].parts[number];
-    if (!CHECK_U64(p->ndim, ndim) || !CHECK(memcmp(p->shape, expected, ndim * sizeof *expected) == 0)) {
-        (void)fprintf(stderr, "    part %u of form %u\n", number, spec.form);
-    }
-}
-
-/* Arrays (2, 3), (3, 3) and (4, 3) as lists of rows of three, and as lists of lists. */
-TEST(test_shapes) {
-    built b = build(add_rows_of_three, 3, false);
-    REQUIRE(b.data != NULL);
-    for (unsigned form = RS_GATHER_RAGGED; form <= RS_GATHER_PADDED_NESTED; form++) {
-        set_spec(form, RS_DTYPE_INT64, RS_GATHER_MASK);
-        if (rs_gather_free_dims(form) == 1) spec.n_row = 1, spec.row[0] = spec.row_numbers = 3;
-        if (gather(built_slice(&b), 3) && CHECK(g.stop.why == RS_GATHER_DONE)) {
-            const uint32_t last = g.fields[0].n_parts - 1;
-            check_shape(last, 1, 3, 0, 0);
-            switch (form) {
-            case RS_GATHER_RAGGED: check_shape(0, 2, 9, 3, 0), check_shape(1, 1, 4, 0, 0); break;
-            case RS_GATHER_NESTED:
-                check_shape(0, 1, 27, 0, 0), check_shape(1, 1, 10, 0, 0), check_shape(2, 1, 4, 0, 0);
-                break;
-            case RS_GATHER_PADDED: check_shape(0, 3, 3, 4, 3), check_shape(1, 1, 3, 0, 0); break;
-            default: check_shape(0, 3, 3, 4, 3), check_shape(1, 1, 3, 0, 0), check_shape(2, 2, 3, 4, 0); break;
-            }
-        }
-        done();
-    }
-    built_clear(&b);
 }

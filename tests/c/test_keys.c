@@ -1,4 +1,4 @@
-/* test_keys.c: key tables: lookups, twins, broken heads and random bytes. */
+/* test_keys.c: key tables: lookups, twins, broken heads and slots. */
 #include "format/rs_keys.h"
 #include "rs_make.h"
 
@@ -308,36 +308,6 @@ TEST(test_steps_of_a_check) {
         CHECK((i == n) == (n <= 204));
         table_clear(&t);
     }
-}
-
-TEST(test_random_bytes) {
-    uint64_t n_opened = 0;
-    table t = make_table(40, mix, 5);
-    uint8_t *original = make_exact(t.bytes, t.size);
-    for (uint64_t round = 0; round < 40000; round++) {
-        uint64_t n = 1 + make_random(4), entry = 0;
-        rs_keys keys;
-        for (uint64_t i = 0; i < n; i++)
-            t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
-        if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
-            n_opened++;
-            for (uint64_t i = 0; i < 40; i++) {
-                rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
-                uint64_t steps = 0;
-                while (rs_key_probe_next(&keys, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) {
-                    steps++;
-                    CHECK(entry < keys.n_entries);
-                }
-                CHECK(steps <= keys.longest_probe);
-            }
-            for (uint64_t i = 0; i < keys.n_opaque; i++)
-                CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
-        }
-        memcpy(t.bytes, original, t.size);
-    }
-    CHECK(n_opened > 1000 && n_opened < 39000);
-    free(original);
-    table_clear(&t);
 }
 
 /* ---- A simple key has the hash of its `any` form ---- */

@@ -1,4 +1,4 @@
-/* test_mapping.c: mappings: round trips, repeated keys, keys compared in place, states of the builder. */
+/* test_mapping.c: mappings: repeated keys, keys compared in place, states of the builder. */
 #include "rs_mapped.h"
 #include "rs_raw.h"
 #include "verify/rs_verify.h"
@@ -20,8 +20,6 @@ static void str_key(uint64_t i, rs_buffer *raw) {
     (void)snprintf(text, sizeof text, "train/%05llu.jpg", (unsigned long long)i);
     make_str(raw, text);
 }
-
-static void int_key(uint64_t i, rs_buffer *raw) { make_int(raw, (int64_t)(i * i * 31) - 500); }
 
 /* str of each width, ints, bytes, floats, tuples: under a union or as `any`. */
 static void mixed_key(uint64_t i, rs_buffer *raw) {
@@ -88,37 +86,6 @@ static uint64_t look_up(mapped_part part, uint64_t i) {
     rs_buffer_clear(&key);
     rs_buffer_clear(&got);
     return entry;
-}
-
-static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64_t flush_every, bool compress) {
-    mapped_input input = {key, value, n, NULL, NULL, 0, flush_every};
-    uint64_t i, k, v, wrong = 0;
-    REQUIRE(open_mapping(&input, compress));
-    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, NULL, &err), &err);
-    CHECK(values.header.content == 2 && (values.header.features_required & 2) == 2 && values.header.n_records == n);
-    CHECK(m.n_entries == n && m.order == NULL && m.index.seed == MAPPED_SEED);
-    for (i = 0; i < n; i++) {
-        rs_store_prefetch_offsets(&values, i), rs_store_prefetch(&m.keys, i);
-        wrong += look_up(key, i) != i;
-        if (!CHECK_OK(rs_mapping_records(&m, i, &k, &v, &err), &err) || k != i || v != i) break;
-        if (!same_record(&m.keys, i, i, key) || !same_record(&values, i, i, value)) break;
-    }
-    CHECK_U64(i, n);
-    CHECK_U64(wrong, 0);
-    CHECK_U64(look_up(key, n + 1), RS_NOWHERE);
-    close_mapping();
-}
-
-TEST(test_round_trips) {
-    static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
-    static const mapped_part keys[] = {str_key, int_key, mixed_key};
-    EACH (i, counts) {
-        for (size_t k = 0; k < 6; k++) {
-            check_mapping(keys[k / 2], row_value, counts[i], 0, k % 2 == 0);
-            check_mapping(keys[k / 2], none_value, counts[i], 7, k % 2 == 0);
-        }
-    }
-    check_mapping(str_key, none_value, 70000, 0, true);
 }
 
 /* A list cannot be opened as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */

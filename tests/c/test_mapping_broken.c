@@ -333,8 +333,8 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
 }
 
 TEST(test_sealed_changes) {
-    check_sealed_changes(&small, &small_layout, 15000);
-    check_sealed_changes(&ordered, &ordered_layout, 15000);
+    check_sealed_changes(&small, &small_layout, 2000);
+    check_sealed_changes(&ordered, &ordered_layout, 2000);
 }
 
 TEST(test_every_stop) {

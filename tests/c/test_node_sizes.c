@@ -1,4 +1,4 @@
-/* test_node_sizes.c: the bits of the nodes add up to the heaps; nodes of known bits; damaged records. */
+/* test_node_sizes.c: the bits of the nodes add up to the heaps; nodes of known bits. */
 #include "read/rs_node_sizes.h"
 #include "rs_built.h"
 #include "rs_columns.h"
@@ -162,27 +162,6 @@ TEST(test_known_optional) {
     CHECK_U64(sizes[tree->nodes[1].children->index].values, 2000);
     CHECK_U64(sizes[tree->nodes[2].children->index].bits, 2000 * 64);
     CHECK_U64(sizes[tree->nodes[2].children->index].values, 2000);
-    rs_store_close(&store);
-    built_clear(&b);
-}
-
-/* A changed byte of a heap gives an error, or sizes that add up. */
-TEST(test_damage) {
-    built b = build(mixed_record, 400, true);
-    rs_store store;
-    REQUIRE(b.data != NULL);
-    REQUIRE(open_all(&b, &store));
-    for (unsigned round = 0; round < 2000; round++) {
-        const rs_block *block = &store.blocks[0];
-        uint64_t at = block->heap_off + make_random(block->heap_size_bytes);
-        uint8_t before = b.data[at];
-        memset(sizes, 0, sizeof sizes);
-        b.data[at] = (uint8_t)make_random(256);
-        if (rs_node_sizes_add_block(&store, block, sizes, &err) == RS_OK) {
-            CHECK_U64(sum(&store.trees[block->tree]), 8 * block->heap_size_bytes);
-        }
-        b.data[at] = before;
-    }
     rs_store_close(&store);
     built_clear(&b);
 }

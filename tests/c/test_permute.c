@@ -259,8 +259,7 @@ static uint64_t rank_of(const uint64_t *order, uint64_t n) {
 TEST(test_all_orders_of_a_few) {
     static const struct {
         uint64_t n, orders, seeds;
-    } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
-                 {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
+    } cases[] = {{2, 2, 100000}, {3, 6, 100000}, {4, 24, 200000}, {5, 120, 200000}, {6, 720, 100000}};
     EACH (k, cases) {
         uint32_t *counts = make_counts(cases[k].orders);
         uint64_t missing = 0;
@@ -300,75 +299,5 @@ TEST(test_parity) {
             counts[odd]++;
         }
         CHECK(is_uniform(counts, 2));
-    }
-}
-
-/* Over many seeds, a position has each element equally often, and an element each position. */
-TEST(test_positions) {
-    static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
-    EACH (k, lengths) {
-        const uint64_t n = lengths[k], places[] = {0, 1, n / 2, n - 1};
-        for (size_t q = 0; q < 4; q++) {
-            uint32_t *elements = make_counts(n), *positions = make_counts(n);
-            for (uint64_t seed = 0; seed < 100 * 1000 + 20 * n; seed++) {
-                rs_permutation p;
-                rs_permutation_init(&p, n, seed);
-                elements[rs_permutation_at(&p, places[q])]++;
-                positions[position_of(&p, places[q])]++;
-            }
-            CHECK(is_uniform(elements, n));
-            CHECK(is_uniform(positions, n));
-            free(elements);
-            free(positions);
-        }
-    }
-}
-
-/* Elements that are `lag` positions apart in an order are not correlated (the correlation has a variance of 1 / n), and
- * all pairs of sixteenths of the list are equally frequent. */
-static void check_pairs(const rs_permutation *p, uint64_t lag) {
-    const uint64_t n = p->n, m = n - lag;
-    const double mean = (double)(n - 1) / 2;
-    double product = 0, square = 0;
-    uint32_t counts[256] = {0};
-    for (uint64_t i = 0; i < m; i++) {
-        const uint64_t x = rs_permutation_at(p, i), y = rs_permutation_at(p, i + lag);
-        product += ((double)x - mean) * ((double)y - mean);
-        square += ((double)x - mean) * ((double)x - mean);
-        counts[(x * 16 / n) * 16 + y * 16 / n]++;
-    }
-    CHECK(product / square * (product / square) * (double)m < 25);
-    CHECK(is_uniform(counts, 256));
-}
-
-TEST(test_neighbours) {
-    static const uint64_t lengths[] = {10000, 65536, 100003};
-    EACH (k, lengths) {
-        for (uint64_t seed = 0; seed < 4; seed++) {
-            rs_permutation p;
-            rs_permutation_init(&p, lengths[k], seed);
-            check_pairs(&p, 1), check_pairs(&p, 2), check_pairs(&p, p.a), check_pairs(&p, p.a + 1);
-        }
-    }
-    for (size_t k = 0; k < 2; k++) { /* on either side of the limit of short lists */
-        const uint64_t n = k == 0 ? 1000 : 4096;
-        uint64_t together = 0, fixed = 0, agreeing = 0;
-        for (uint64_t seed = 0; seed < 200; seed++) {
-            rs_permutation p, next;
-            rs_permutation_init(&p, n, seed);
-            rs_permutation_init(&next, n, seed + 1);
-            for (uint64_t i = 0; i < n; i++) {
-                const uint64_t x = rs_permutation_at(&p, i), y = i + 1 < n ? rs_permutation_at(&p, i + 1) : x;
-                together += x + 1 == y || y + 1 == x;
-                fixed += x == i;
-                agreeing += x == rs_permutation_at(&next, i);
-            }
-        }
-        /* On average, a random order keeps 2 pairs of neighbours and 1 element in its place, and has 1 element in the
-         * same place as another order. The bounds are 200 times these averages, plus or minus five standard deviations
-         * (20 and 14.1). */
-        CHECK(together > 300 && together < 500);
-        CHECK(fixed > 129 && fixed < 271);
-        CHECK(agreeing > 129 && agreeing < 271);
     }
 }

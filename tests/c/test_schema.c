@@ -19,15 +19,20 @@ static rs_status compile(const make_node *nodes, uint32_t n, const void *aux, ui
     return status;
 }
 
-/* ---- One root, up to two children ---- */
+/* ---- One root, up to four other nodes ---- */
 
 #define AUX_BASE {0, 0, 0, 0, 0, 0, 0, 0}
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+#define PARENT(kind, param, n) {kind, param, 0, n, 1, 0, 0, 0}
+#define REST_STR {STR, 1, 2, 0, 0, 0, 0, 0}
+#define INT_OF(width) {INT, width, 0, 0, 0, 0, 8, 0}
+#define AUX_OF(kind, aux_size) {kind, 0, 0, 0, 0, 0, aux_size, 0}
 static const struct {
     const char *what;
     rs_status code;
-    make_node nodes[3];
+    make_node nodes[5];
     uint32_t n;
-    uint8_t aux[16];
+    uint8_t aux[24];
     uint32_t aux_size;
     /* clang-format off */
 } cases[] = {
@@ -135,6 +140,144 @@ static const struct {
     {"fixed body of 2^31", RS_E_FMT_TREE, {{LIST, 0, 1, 1, 1, 0, 0, 268435456}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"huge count of bits", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"huge count of nothing", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
+    {"decimal", RS_OK, {AUX_OF(DECIMAL, 10)}, 1, {0}, 10},
+    {"decimal of 64 bits", RS_OK, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 22, 32}, 10},
+    {"decimal of 65 bits", RS_E_FMT_TREE, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
+    {"decimal of scale 23", RS_E_FMT_TREE, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
+    {"decimal of 33 correction bits", RS_E_FMT_TREE, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
+    {"decimal of 5 bits, 5 of correction", RS_OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
+    {"decimal of 5 bits, 6 of correction", RS_E_FMT_TREE, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
+    {"decimal with aux of 9", RS_E_FMT_TREE, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
+    {"decimal with aux of 11", RS_E_FMT_TREE, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
+    {"decimal with flag", RS_E_FMT_TREE, {{DECIMAL, 0, 1, 0, 0, 0, 10, 0}}, 1, {0}, 10},
+    {"decimal with count", RS_E_FMT_TREE, {{DECIMAL, 0, 0, 0, 0, 0, 10, 1}}, 1, {0}, 10},
+    {"decimal with a child", RS_E_FMT_TREE, {{DECIMAL, 0, 0, 1, 1, 0, 10, 0}, LEAF(ANY, 0)}, 2, {0}, 10},
+    {"numbers", RS_OK, {AUX_OF(NUMBERS, 16)}, 1, {0}, 16},
+    {"numbers at every limit", RS_OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64}, 16},
+    {"numbers of param 2", RS_E_FMT_TREE, {{NUMBERS, 2, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16},
+    {"numbers of kind 2", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 2}, 16},
+    {"ints with a scale", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"floats of scale 23", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 23}, 16},
+    {"numbers of stride 17", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17}, 16},
+    {"numbers of head_width 65", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 65}, 16},
+    {"numbers of max_width 65", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 65}, 16},
+    {"numbers, reserved 1", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers, reserved 2", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers, reserved 3", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers with aux of 15", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 15)}, 1, {0}, 15},
+    {"numbers with aux of 17", RS_E_FMT_TREE, {AUX_OF(NUMBERS, 17)}, 1, {0}, 17},
+    {"numbers with a count but no flag", RS_E_FMT_TREE, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
+    {"numbers with flag 2", RS_E_FMT_TREE, {{NUMBERS, 0, 2, 0, 0, 0, 16, 0}}, 1, {0}, 16},
+    {"numbers with a child", RS_E_FMT_TREE, {{NUMBERS, 0, 0, 1, 1, 0, 16, 0}, LEAF(ANY, 0)}, 2, {0}, 16},
+    {"dict", RS_OK, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 32 bits", RS_OK, {{DICT_CODED, 32, 0, 0, 0, 0, 4, UINT32_MAX}}, 1, {0}, 4},
+    {"dict of 33 bits", RS_E_FMT_TREE, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 2 entries and 0 bits", RS_E_FMT_TREE, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
+    {"dict of 2^31 entries and 31 bits", RS_OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
+    {"dict of 2^31 + 1 entries and 31 bits", RS_E_FMT_TREE, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
+    {"dict without a table", RS_E_FMT_TREE, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"dict with half a number", RS_E_FMT_TREE, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
+    {"dict with flag", RS_E_FMT_TREE, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict with a child", RS_E_FMT_TREE, {{DICT_CODED, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
+    {"symbols", RS_OK, {AUX_OF(SYMBOLS, 4)}, 1, {0}, 4},
+    {"symbols of the rest", RS_OK, {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols of UTF-16", RS_OK, {{SYMBOLS, 1, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with param", RS_E_FMT_TREE, {{SYMBOLS, 2, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with flag 1", RS_E_FMT_TREE, {{SYMBOLS, 0, 1, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with count", RS_E_FMT_TREE, {{SYMBOLS, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"symbols without a table", RS_E_FMT_TREE, {AUX_OF(SYMBOLS, 0)}, 1, {0}, 0},
+    {"symbols of two tables", RS_E_FMT_TREE, {AUX_OF(SYMBOLS, 8)}, 1, {0}, 8},
+    {"concat of nothing", RS_OK, {LEAF(CONCAT, 0)}, 1, {0}, 0},
+    {"concat with param", RS_E_FMT_TREE, {LEAF(CONCAT, 1)}, 1, {0}, 0},
+    {"concat with flag", RS_E_FMT_TREE, {{CONCAT, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"concat with count", RS_E_FMT_TREE, {{CONCAT, 0, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"concat with aux", RS_E_FMT_TREE, {AUX_OF(CONCAT, 1)}, 1, {0}, 1},
+    {"concat of four kinds of text",
+     RS_OK,
+     {PARENT(CONCAT, 0, 4),
+      {CONST, 0, 0, 0, 0, 0, 2, 0},
+      {SYMBOLS, 0, 0, 0, 0, 4, 4, 0},
+      {HEX, 0, 0, 0, 0, 0, 0, 1},
+      LEAF(STR, 2)},
+     5,
+     {9, 0, 0, 0, 0, 0, 0, 0},
+     8},
+    {"concat of a const of bytes", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 2, 0}}, 2, {12, 0}, 2},
+    {"concat of a const of None", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
+    {"concat of any", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), LEAF(ANY, 0)}, 2, {0}, 0},
+    {"concat of bytes", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), LEAF(BYTES, 0)}, 2, {0}, 0},
+    {"concat of concat", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), LEAF(CONCAT, 0)}, 2, {0}, 0},
+    {"concat of an optional", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"same of the first", RS_OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
+    {"same of a same", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
+    {"same of itself", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
+    {"same of a later part", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"same of a missing part", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
+    {"same with param", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 1, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"same with aux", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 1, 0}}, 3, {0}, 1},
+    {"same with flag", RS_E_FMT_TREE, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 2, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"same as root", RS_E_FMT_TREE, {LEAF(SAME, 0)}, 1, {0}, 0},
+    {"same in a tuple", RS_E_FMT_TREE, {PARENT(TUPLE, 1, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"rising of an int with a width", RS_E_FMT_TREE, {PARENT(RISING, 0, 1), INT_OF(8)}, 2, {0}, 8},
+    {"digits", RS_OK, {{DIGITS, 64, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
+    {"digits of 65 bits", RS_E_FMT_TREE, {{DIGITS, 65, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
+    {"21 digits", RS_E_FMT_TREE, {{DIGITS, 64, 0, 0, 0, 0, 8, 21}}, 1, {0}, 8},
+    {"digits with aux of 7", RS_E_FMT_TREE, {AUX_OF(DIGITS, 7)}, 1, {0}, 7},
+    {"digits with flag", RS_E_FMT_TREE, {{DIGITS, 0, 1, 0, 0, 0, 8, 0}}, 1, {0}, 8},
+    {"hex", RS_OK, {{HEX, 1, 0, 0, 0, 0, 0, 65535}}, 1, {0}, 0},
+    {"hex of no digits", RS_E_FMT_TREE, {{HEX, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"hex of 65536 digits", RS_E_FMT_TREE, {{HEX, 0, 0, 0, 0, 0, 0, 65536}}, 1, {0}, 0},
+    {"hex of param 2", RS_E_FMT_TREE, {{HEX, 2, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"hex with aux", RS_E_FMT_TREE, {{HEX, 0, 0, 0, 0, 0, 1, 1}}, 1, {0}, 1},
+    {"hex with flag", RS_E_FMT_TREE, {{HEX, 0, 1, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"alphabet", RS_OK, {{ALPHABET, 0, 0, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
+    {"alphabet of three", RS_E_FMT_TREE, {{ALPHABET, 0, 0, 0, 0, 0, 3, 0}}, 1, {'0', '1', '2'}, 3},
+    {"alphabet of one", RS_E_FMT_TREE, {{ALPHABET, 0, 0, 0, 0, 0, 1, 0}}, 1, {'0'}, 1},
+    {"alphabet of Latin-1", RS_E_FMT_TREE, {{ALPHABET, 0, 0, 0, 0, 0, 2, 0}}, 1, {'0', 0xE9}, 2},
+    {"alphabet of no count", RS_E_FMT_TREE, {{ALPHABET, 0, 1, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
+    {"alphabet of 65536", RS_E_FMT_TREE, {{ALPHABET, 0, 1, 0, 0, 0, 2, 65536}}, 1, {'0', '1'}, 2},
+    {"alphabet with count and rest", RS_E_FMT_TREE, {{ALPHABET, 1, 3, 0, 0, 0, 2, 9}}, 1, {'0', '1'}, 2},
+    {"alphabet with rest of param 0", RS_E_FMT_TREE, {{ALPHABET, 0, 2, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
+    {"alphabet with rest", RS_OK, {{ALPHABET, 2, 2, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
+    {"UUID of two digits", RS_E_FMT_TREE, {{ALPHABET, 3, 1, 0, 0, 0, 2, 32}}, 1, {'0', '1'}, 2},
+    {"UUID without count", RS_E_FMT_TREE, {{ALPHABET, 3, 0, 0, 0, 0, 16, 0}}, 1, {'0'}, 16},
+    {"UUID", RS_OK, {{ALPHABET, 3, 1, 0, 0, 0, 16, 32}}, 1, {'0'}, 16},
+    {"optional", RS_OK, {PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional of 64 bits", RS_OK, {PARENT(OPTIONAL, 1, 1), INT_OF(63)}, 2, {0}, 8},
+    {"optional of 64 bits in the body", RS_OK, {PARENT(OPTIONAL, 1, 1), INT_OF(64)}, 2, {0}, 8},
+    {"optional of 65 bits", RS_E_FMT_TREE, {PARENT(OPTIONAL, 1, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, INT_OF(63)}, 3, {0}, 8},
+    {"optional of param 2", RS_E_FMT_TREE, {PARENT(OPTIONAL, 2, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional without a child", RS_E_FMT_TREE, {LEAF(OPTIONAL, 1)}, 1, {0}, 0},
+    {"optional of two children", RS_E_FMT_TREE, {PARENT(OPTIONAL, 1, 2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0},
+    {"optional with aux", RS_E_FMT_TREE, {{OPTIONAL, 1, 0, 1, 1, 0, 1, 0}, LEAF(STR, 1)}, 2, {0}, 1},
+    {"optional with flag", RS_E_FMT_TREE, {{OPTIONAL, 1, 1, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional with count", RS_E_FMT_TREE, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional key as root", RS_E_FMT_TREE, {PARENT(OPTIONAL, 0, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional key in a tuple", RS_E_FMT_TREE, {PARENT(TUPLE, 1, 1), {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"optional key in a union", RS_E_FMT_TREE, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
+    {"optional key", RS_OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
+    {"optional key that may be None", RS_OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"optional None around an optional key", RS_E_FMT_TREE, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"rest of a str", RS_OK, {REST_STR}, 1, {0}, 0},
+    {"rest of a str of param 0", RS_E_FMT_TREE, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest of bytes", RS_OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest of any", RS_E_FMT_TREE, {{ANY, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest in a list", RS_E_FMT_TREE, {PARENT(LIST, 0, 1), REST_STR}, 2, {0}, 0},
+    {"rest in a list of one", RS_E_FMT_TREE, {{LIST, 0, 1, 1, 1, 0, 0, 1}, REST_STR}, 2, {0}, 0},
+    {"rest before a fixed child", RS_OK, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(FLOAT, 0)}, 3, {0}, 0},
+    {"rest before a child that is not fixed", RS_E_FMT_TREE, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(ANY, 0)}, 3, {0}, 0},
+    {"rest twice", RS_E_FMT_TREE, {PARENT(TUPLE, 1, 2), REST_STR, REST_STR}, 3, {0}, 0},
+    {"rest in each child of a union", RS_OK, {PARENT(UNION, 0, 2), REST_STR, REST_STR}, 3, {0}, 0},
+    {"rest in an optional", RS_OK, {PARENT(OPTIONAL, 1, 1), REST_STR}, 2, {0}, 0},
+    {"rest in an ext", RS_OK, {{EXT, 22, 0, 1, 1, 0, 2, 0}, REST_STR}, 2, {9, 0}, 2},
+    {"rest in a concat", RS_OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
+    {"rest within a tuple within a tuple", RS_OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
+    {"rest within a tuple that is not last", RS_E_FMT_TREE, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
+    {"ext of a dict", RS_E_FMT_TREE, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
+    {"ext of an optional", RS_OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
+    {"ext of an optional dict", RS_E_FMT_TREE, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of an optional ext", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
+    {"ext of a list of a dict", RS_OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
 };
 /* clang-format on */
 
@@ -380,197 +523,6 @@ TEST(test_row_in_bits) {
     CHECK_CODE(compile_with(&tree, nodes, 7, aux, 8), RS_E_FMT_TREE, &err);
 }
 
-/* Checks that compiling returns a status after any change of a byte. */
-static void check_any_byte_changed(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
-    rs_buffer bytes = {0};
-    make_tree(&bytes, nodes, n, aux, aux_size);
-    for (size_t i = 0; i < bytes.size_bytes; i++) {
-        uint8_t was = bytes.data[i];
-        for (unsigned value = 0; value < 256; value++) {
-            rs_tree tree;
-            bytes.data[i] = (uint8_t)value;
-            rs_status status = make_compiled(&bytes, &tree, &err);
-            CHECK(status == RS_OK ? tree.n_nodes == n : status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
-            if (value == was) CHECK_OK(status, &err);
-            if (status == RS_OK) rs_tree_clear(&tree);
-        }
-        bytes.data[i] = was;
-    }
-    rs_buffer_clear(&bytes);
-}
-
-TEST(test_any_byte_changed) {
-    static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0},
-                                      {LIST, 0, 1, 1, 5, 0, 0, 2},   {NDARRAY, 0, 1, 0, 0, 14, 4, 0},
-                                      {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}};
-    check_any_byte_changed(nodes, 6, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\0\3\1\7", 18);
-}
-
-/* ---- Kinds 14 to 22: fields at and over their limits (rules 18 and 19) ---- */
-
-#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
-#define PARENT(kind, param, n) {kind, param, 0, n, 1, 0, 0, 0}
-#define REST_STR {STR, 1, 2, 0, 0, 0, 0, 0}
-#define INT_OF(width) {INT, width, 0, 0, 0, 0, 8, 0}
-#define AUX_OF(kind, aux_size) {kind, 0, 0, 0, 0, 0, aux_size, 0}
-#define OK RS_OK
-#define BAD RS_E_FMT_TREE
-static const struct {
-    const char *what;
-    rs_status code;
-    make_node nodes[5];
-    uint32_t n;
-    uint8_t aux[24];
-    uint32_t aux_size;
-    /* clang-format off */
-} packed_cases[] = {
-    {"decimal", OK, {AUX_OF(DECIMAL, 10)}, 1, {0}, 10},
-    {"decimal of 64 bits", OK, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 22, 32}, 10},
-    {"decimal of 65 bits", BAD, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
-    {"decimal of scale 23", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
-    {"decimal of 33 correction bits", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
-    {"decimal of 5 bits, 5 of correction", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
-    {"decimal of 5 bits, 6 of correction", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
-    {"decimal with aux of 9", BAD, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
-    {"decimal with aux of 11", BAD, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
-    {"decimal with flag", BAD, {{DECIMAL, 0, 1, 0, 0, 0, 10, 0}}, 1, {0}, 10},
-    {"decimal with count", BAD, {{DECIMAL, 0, 0, 0, 0, 0, 10, 1}}, 1, {0}, 10},
-    {"decimal with a child", BAD, {{DECIMAL, 0, 0, 1, 1, 0, 10, 0}, LEAF(ANY, 0)}, 2, {0}, 10},
-    {"numbers", OK, {AUX_OF(NUMBERS, 16)}, 1, {0}, 16},
-    {"numbers at every limit", OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64}, 16},
-    {"numbers of param 2", BAD, {{NUMBERS, 2, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16},
-    {"numbers of kind 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 2}, 16},
-    {"ints with a scale", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
-    {"floats of scale 23", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 23}, 16},
-    {"numbers of stride 17", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17}, 16},
-    {"numbers of head_width 65", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 65}, 16},
-    {"numbers of max_width 65", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 65}, 16},
-    {"numbers, reserved 1", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
-    {"numbers, reserved 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
-    {"numbers, reserved 3", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
-    {"numbers with aux of 15", BAD, {AUX_OF(NUMBERS, 15)}, 1, {0}, 15},
-    {"numbers with aux of 17", BAD, {AUX_OF(NUMBERS, 17)}, 1, {0}, 17},
-    {"numbers with a count but no flag", BAD, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
-    {"numbers with flag 2", BAD, {{NUMBERS, 0, 2, 0, 0, 0, 16, 0}}, 1, {0}, 16},
-    {"numbers with a child", BAD, {{NUMBERS, 0, 0, 1, 1, 0, 16, 0}, LEAF(ANY, 0)}, 2, {0}, 16},
-    {"dict", OK, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict of 32 bits", OK, {{DICT_CODED, 32, 0, 0, 0, 0, 4, UINT32_MAX}}, 1, {0}, 4},
-    {"dict of 33 bits", BAD, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict of 2 entries and 0 bits", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
-    {"dict of 2^31 entries and 31 bits", OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
-    {"dict of 2^31 + 1 entries and 31 bits", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
-    {"dict without a table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"dict with half a number", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
-    {"dict with flag", BAD, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict with a child", BAD, {{DICT_CODED, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
-    {"symbols", OK, {AUX_OF(SYMBOLS, 4)}, 1, {0}, 4},
-    {"symbols of the rest", OK, {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}}, 1, {0}, 4},
-    {"symbols of UTF-16", OK, {{SYMBOLS, 1, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
-    {"symbols with param", BAD, {{SYMBOLS, 2, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
-    {"symbols with flag 1", BAD, {{SYMBOLS, 0, 1, 0, 0, 0, 4, 0}}, 1, {0}, 4},
-    {"symbols with count", BAD, {{SYMBOLS, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"symbols without a table", BAD, {AUX_OF(SYMBOLS, 0)}, 1, {0}, 0},
-    {"symbols of two tables", BAD, {AUX_OF(SYMBOLS, 8)}, 1, {0}, 8},
-    {"concat of nothing", OK, {LEAF(CONCAT, 0)}, 1, {0}, 0},
-    {"concat with param", BAD, {LEAF(CONCAT, 1)}, 1, {0}, 0},
-    {"concat with flag", BAD, {{CONCAT, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"concat with count", BAD, {{CONCAT, 0, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
-    {"concat with aux", BAD, {AUX_OF(CONCAT, 1)}, 1, {0}, 1},
-    {"concat of four kinds of text",
-     OK,
-     {PARENT(CONCAT, 0, 4),
-      {CONST, 0, 0, 0, 0, 0, 2, 0},
-      {SYMBOLS, 0, 0, 0, 0, 4, 4, 0},
-      {HEX, 0, 0, 0, 0, 0, 0, 1},
-      LEAF(STR, 2)},
-     5,
-     {9, 0, 0, 0, 0, 0, 0, 0},
-     8},
-    {"concat of a const of bytes", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 2, 0}}, 2, {12, 0}, 2},
-    {"concat of a const of None", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
-    {"concat of any", BAD, {PARENT(CONCAT, 0, 1), LEAF(ANY, 0)}, 2, {0}, 0},
-    {"concat of bytes", BAD, {PARENT(CONCAT, 0, 1), LEAF(BYTES, 0)}, 2, {0}, 0},
-    {"concat of concat", BAD, {PARENT(CONCAT, 0, 1), LEAF(CONCAT, 0)}, 2, {0}, 0},
-    {"concat of an optional", BAD, {PARENT(CONCAT, 0, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"same of the first", OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
-    {"same of a same", BAD, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
-    {"same of itself", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
-    {"same of a later part", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"same of a missing part", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
-    {"same with param", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 1, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
-    {"same with aux", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 1, 0}}, 3, {0}, 1},
-    {"same with flag", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 2, 0, 0, 0, 0, 0}}, 3, {0}, 0},
-    {"same as root", BAD, {LEAF(SAME, 0)}, 1, {0}, 0},
-    {"same in a tuple", BAD, {PARENT(TUPLE, 1, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
-    {"digits", OK, {{DIGITS, 64, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
-    {"digits of 65 bits", BAD, {{DIGITS, 65, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
-    {"21 digits", BAD, {{DIGITS, 64, 0, 0, 0, 0, 8, 21}}, 1, {0}, 8},
-    {"digits with aux of 7", BAD, {AUX_OF(DIGITS, 7)}, 1, {0}, 7},
-    {"digits with flag", BAD, {{DIGITS, 0, 1, 0, 0, 0, 8, 0}}, 1, {0}, 8},
-    {"hex", OK, {{HEX, 1, 0, 0, 0, 0, 0, 65535}}, 1, {0}, 0},
-    {"hex of no digits", BAD, {{HEX, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"hex of 65536 digits", BAD, {{HEX, 0, 0, 0, 0, 0, 0, 65536}}, 1, {0}, 0},
-    {"hex of param 2", BAD, {{HEX, 2, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
-    {"hex with aux", BAD, {{HEX, 0, 0, 0, 0, 0, 1, 1}}, 1, {0}, 1},
-    {"hex with flag", BAD, {{HEX, 0, 1, 0, 0, 0, 0, 1}}, 1, {0}, 0},
-    {"alphabet", OK, {{ALPHABET, 0, 0, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
-    {"alphabet of three", BAD, {{ALPHABET, 0, 0, 0, 0, 0, 3, 0}}, 1, {'0', '1', '2'}, 3},
-    {"alphabet of one", BAD, {{ALPHABET, 0, 0, 0, 0, 0, 1, 0}}, 1, {'0'}, 1},
-    {"alphabet of Latin-1", BAD, {{ALPHABET, 0, 0, 0, 0, 0, 2, 0}}, 1, {'0', 0xE9}, 2},
-    {"alphabet of no count", BAD, {{ALPHABET, 0, 1, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
-    {"alphabet of 65536", BAD, {{ALPHABET, 0, 1, 0, 0, 0, 2, 65536}}, 1, {'0', '1'}, 2},
-    {"alphabet with count and rest", BAD, {{ALPHABET, 1, 3, 0, 0, 0, 2, 9}}, 1, {'0', '1'}, 2},
-    {"alphabet with rest of param 0", BAD, {{ALPHABET, 0, 2, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
-    {"alphabet with rest", OK, {{ALPHABET, 2, 2, 0, 0, 0, 2, 0}}, 1, {'0', '1'}, 2},
-    {"UUID of two digits", BAD, {{ALPHABET, 3, 1, 0, 0, 0, 2, 32}}, 1, {'0', '1'}, 2},
-    {"UUID without count", BAD, {{ALPHABET, 3, 0, 0, 0, 0, 16, 0}}, 1, {'0'}, 16},
-    {"UUID", OK, {{ALPHABET, 3, 1, 0, 0, 0, 16, 32}}, 1, {'0'}, 16},
-    {"optional", OK, {PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional of 64 bits", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(63)}, 2, {0}, 8},
-    {"optional of 64 bits in the body", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(64)}, 2, {0}, 8},
-    {"optional of 65 bits", BAD, {PARENT(OPTIONAL, 1, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, INT_OF(63)}, 3, {0}, 8},
-    {"optional of param 2", BAD, {PARENT(OPTIONAL, 2, 1), LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional without a child", BAD, {LEAF(OPTIONAL, 1)}, 1, {0}, 0},
-    {"optional of two children", BAD, {PARENT(OPTIONAL, 1, 2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0},
-    {"optional with aux", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 1, 0}, LEAF(STR, 1)}, 2, {0}, 1},
-    {"optional with flag", BAD, {{OPTIONAL, 1, 1, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional with count", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional key as root", BAD, {PARENT(OPTIONAL, 0, 1), LEAF(STR, 1)}, 2, {0}, 0},
-    {"optional key in a tuple", BAD, {PARENT(TUPLE, 1, 1), {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"optional key in a union", BAD, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
-    {"optional key", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
-    {"optional key that may be None", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
-    {"optional None around an optional key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
-    {"rest of a str", OK, {REST_STR}, 1, {0}, 0},
-    {"rest of a str of param 0", BAD, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"rest of bytes", OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"rest of any", BAD, {{ANY, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"rest in a list", BAD, {PARENT(LIST, 0, 1), REST_STR}, 2, {0}, 0},
-    {"rest in a list of one", BAD, {{LIST, 0, 1, 1, 1, 0, 0, 1}, REST_STR}, 2, {0}, 0},
-    {"rest before a fixed child", OK, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(FLOAT, 0)}, 3, {0}, 0},
-    {"rest before a child that is not fixed", BAD, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(ANY, 0)}, 3, {0}, 0},
-    {"rest twice", BAD, {PARENT(TUPLE, 1, 2), REST_STR, REST_STR}, 3, {0}, 0},
-    {"rest in each child of a union", OK, {PARENT(UNION, 0, 2), REST_STR, REST_STR}, 3, {0}, 0},
-    {"rest in an optional", OK, {PARENT(OPTIONAL, 1, 1), REST_STR}, 2, {0}, 0},
-    {"rest in an ext", OK, {{EXT, 22, 0, 1, 1, 0, 2, 0}, REST_STR}, 2, {9, 0}, 2},
-    {"rest in a concat", OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
-    {"rest within a tuple within a tuple", OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
-    {"rest within a tuple that is not last", BAD, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
-    {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
-    {"ext of an optional", OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
-    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
-    {"ext of an optional ext", BAD, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
-    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
-};
-/* clang-format on */
-
-TEST(test_packed_nodes) {
-    EACH_NAMED (i, packed_cases) {
-        CHECK_CODE(compile(packed_cases[i].nodes, packed_cases[i].n, packed_cases[i].aux, packed_cases[i].aux_size),
-                   packed_cases[i].code, &err);
-    }
-}
-
 TEST(test_counts_of_tables_and_parts) {
     make_node nodes[66];
     uint32_t tables[65] = {0};
@@ -623,13 +575,4 @@ TEST(test_packed_sizes) {
         CHECK_U64(tree.n_links, sizes[i].nodes[sizes[i].n - 1].kind == DICT_CODED || sizes[i].nodes[0].kind == SYMBOLS);
         rs_tree_clear(&tree);
     }
-}
-
-TEST(test_any_byte_of_packed_changed) {
-    static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0},   {OPTIONAL, 0, 0, 1, 4, 0, 0, 0},
-                                      {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, {CONCAT, 0, 0, 2, 5, 0, 0, 0},
-                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7},
-                                      {SAME, 0, 0, 0, 0, 0, 0, 0}};
-    static const uint8_t aux[32] = {0x91, 0x92, 0x93};
-    check_any_byte_changed(nodes, 7, aux, 32);
 }

@@ -500,33 +500,6 @@ TEST(test_bytes_that_change) {
     }
 }
 
-/* A trained table with one bit flipped is refused when it is opened, or it is a valid table. */
-TEST(test_flipped_bits) {
-    rs_buffer table = {0};
-    uint8_t codes[64], *exact;
-    add_sentences(200, 1);
-    (void)train(1, &table);
-    size_t size = table.size_bytes;
-    for (size_t bit = 0; bit < 8 * size; bit++) {
-        rs_symbols symbols;
-        exact = make_exact(table.data, size);
-        exact[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        if (rs_symbols_open(rs_slice_of(exact, size), &symbols, &err) == RS_OK) {
-            for (size_t i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
-            decode_anything(&symbols, codes, sizeof codes);
-        }
-        free(exact);
-    }
-    for (size_t i = 0; i < size; i++) { /* a truncated table: its pool is too short */
-        rs_symbols symbols;
-        exact = make_exact(table.data, i);
-        CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
-        free(exact);
-    }
-    rs_buffer_clear(&table);
-    drop_strings();
-}
-
 /* ---- The shortest codes ---- */
 
 /* Returns the size of the shortest codes of n units. Tries every symbol of the table at every unit. */

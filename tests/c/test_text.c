@@ -532,7 +532,8 @@ static bool is_word(const rs_scalar *key, const char *word) {
 TEST(test_scalars) {
     static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3},
                            decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0}, tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0},
-                           list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
+                           flag = LEAF(BOOL, 0), list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0},
+                           symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
     static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)},
                            optional_str[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
     static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
@@ -543,6 +544,7 @@ TEST(test_scalars) {
     scalar_of(pair, 3, NULL, 0, "\2ab", 3, &key), CHECK(is_word(&key, "abab"));
     scalar_of(&symbols, 1, zeros, 4, "\0\2", 2, &key), CHECK(is_word(&key, "the a"));
     scalar_of(&decimal, 1, scaled, 10, "\x7B", 1, &key), CHECK(key.kind == RS_SCALAR_FLOAT && key.number == 12.3);
+    scalar_of(&flag, 1, NULL, 0, "\1", 1, &key), CHECK(key.kind == RS_SCALAR_INT && key.integer == 1);
     scalar_of(&tuple, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_TUPLE);
     scalar_of(&list, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
     scalar_of(optional_str, 2, NULL, 0, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_NONE);

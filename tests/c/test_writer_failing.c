@@ -1,9 +1,9 @@
 /* test_writer_failing.c: memory or space runs out at many steps of building, extending, checking and importing: the
- * error comes back and nothing leaks. The linker replaces the allocator and rs_segment_writer_append
- * (CMakeLists.txt). */
+ * error comes back and nothing leaks. The linker replaces rs_segment_writer_append (CMakeLists.txt). */
 #include "rs_arrow_make.h"
 #include "rs_built.h"
 #include "rs_columns.h"
+#include "rs_failing.h"
 #include "rs_saved.h"
 #include "verify/rs_verify.h"
 #include "symbols/rs_symbols_match.h"
@@ -11,49 +11,13 @@
 #include "arrow/rs_arrow_in.h"
 
 static rs_error err;
-static bool counting;
-static uint64_t steps, fail_at; /* allocations while `counting`; from number fail_at on they fail */
-static bool only_one;           /* only number fail_at fails */
 static uint64_t appends, refuse_at;
-static int64_t live; /* allocations minus frees while `counting` */
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-void __real_free(void *p);
 void __real_rs_buffer_fit(rs_buffer *self);
 rs_status __real_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void __wrap_free(void *p);
 void __wrap_rs_buffer_fit(rs_buffer *self);
 rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
 
-static bool may_allocate(void) {
-    const uint64_t step = steps;
-    if (!counting) return true;
-    steps++;
-    return only_one ? step != fail_at : step < fail_at;
-}
-
-static void *count_allocation(void *p) {
-    live += counting && p != NULL;
-    return p;
-}
-
-void *__wrap_malloc(size_t size) { return may_allocate() ? count_allocation(__real_malloc(size)) : NULL; }
-void *__wrap_calloc(size_t n, size_t size) { return may_allocate() ? count_allocation(__real_calloc(n, size)) : NULL; }
-void *__wrap_realloc(void *old, size_t size) {
-    if (!may_allocate()) return NULL;
-    void *p = __real_realloc(old, size);
-    live += counting && p != NULL && old == NULL;
-    return p;
-}
-void __wrap_free(void *p) {
-    live -= counting && p != NULL;
-    __real_free(p);
-}
 /* A buffer that does not become smaller is not a failure. */
 void __wrap_rs_buffer_fit(rs_buffer *self) {
     const bool was_counting = counting;
@@ -129,6 +93,7 @@ static uint64_t n_steps, n_appends;
 
 TEST(test_without_failures) {
     built b = {NULL, 0};
+    also_later = true;
     fail_at = refuse_at = UINT64_MAX;
     REQUIRE_OK(build_once(&b), &err);
     n_steps = steps, n_appends = appends;
@@ -142,7 +107,7 @@ TEST(test_without_failures) {
 TEST(test_memory) {
     built b = {NULL, 0};
     refuse_at = UINT64_MAX;
-    for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 100) {
+    for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 40) {
         memset(&err, 0, sizeof err);
         if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err) || !CHECK_CODE(err.code, RS_E_MEM, &err))
             (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
@@ -152,9 +117,9 @@ TEST(test_memory) {
 
 /* Only one allocation fails, so that the error of a later step does not hide an ignored error. */
 TEST(test_memory_once) {
-    only_one = true;
+    also_later = false;
     test_memory();
-    only_one = false;
+    also_later = true;
 }
 
 TEST(test_memory_of_maps) {
@@ -264,9 +229,9 @@ TEST(test_matcher) {
     uint64_t n;
     fail_at = UINT64_MAX;
     CHECK_OK(match_once(), &err);
-    n = steps, only_one = true;
+    n = steps, also_later = false;
     for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(match_once(), RS_E_MEM, &err);
-    only_one = false;
+    also_later = true;
 }
 
 /* Appends the rows of a table to a builder, then drops the builder. Counts only allocations of the import. */
@@ -295,8 +260,8 @@ TEST(test_arrow_rows) {
     uint64_t n;
     fail_at = refuse_at = UINT64_MAX;
     CHECK_OK(append_once(m), &err);
-    n = steps, only_one = true;
+    n = steps, also_later = false;
     for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(append_once(m), RS_E_MEM, &err);
-    only_one = false;
+    also_later = true;
     arrow_drop();
 }
