@@ -11,7 +11,7 @@ import time
 import pytest
 import shard_sets
 import waiting
-from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
 from waiting import in_child
 
 import recstore
@@ -39,7 +39,7 @@ def test_the_error_of_a_permanent_fault_names_the_object(made, tmp_path):
         recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
     made.heal()
-    reset_settled_counts(made)
+    made.reset_counts()
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
         path.symlink_to(tmp_path / "elsewhere")
     else:
         os.link(path, tmp_path / "elsewhere")
-    reset_settled_counts(made)
+    made.reset_counts()
     x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert x.to_list() == ALL
     has_sent(made, 1)

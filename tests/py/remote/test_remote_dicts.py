@@ -8,7 +8,7 @@ import weakref
 import pytest
 import shard_sets
 from interpreters import unmaps_at_close
-from s3_sets import PARTS, fetched, has_sent, names, reset_settled_counts
+from s3_sets import PARTS, fetched, has_sent, names
 
 import recstore
 from recstore.remote import openers
@@ -59,7 +59,7 @@ def test_fields_of_values_can_be_pickled(tmp_path):
 
 def test_a_lookup_only_fetches_the_file_with_the_key(server, tmp_path):
     shard_sets.write(server.at, ENTRIES, server.options)
-    reset_settled_counts(server)
+    server.reset_counts()
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     assert d["utt-0123"] == {"i": 123}
     has_sent(server, 1)
@@ -71,14 +71,14 @@ def test_a_lookup_only_fetches_the_file_with_the_key(server, tmp_path):
 
 def test_filters_decide_where_ranges_overlap(server, tmp_path):
     shard_sets.write(server.at, MIXED, server.options)
-    reset_settled_counts(server)
+    server.reset_counts()
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     assert [key for key in ("k1x", "k2x", "k3x") if key in d] == []
     assert fetched(server) == (0, 0)
     assert len(names(tmp_path, ".keys")) >= 4  # the ranges of one or two files may exclude the keys
     assert d["k7"] == 7
     has_sent(server, 1)
-    reset_settled_counts(server)
+    server.reset_counts()
     again = recstore.open(f"{server.at}@1", cache=tmp_path, lazy=True, options=server.options)
     assert "k1x" not in again and again["k7"] == 7 and server.log == []
 

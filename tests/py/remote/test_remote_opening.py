@@ -12,7 +12,7 @@ import sys
 import descriptors
 import pytest
 import shard_sets
-from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
 from waiting import until
 
 import recstore
@@ -32,7 +32,7 @@ def test_a_list_is_only_fetched_once(made, tmp_path):
     assert names(tmp_path, ".recs") == sorted(f"{one}.recs" for one in made.made.hashes)
     assert {stat.S_IMODE(os.stat(tmp_path / "recstore" / name).st_mode) for name in names(tmp_path, ".recs")} == {0o400}
     assert nothing_half_made(tmp_path)
-    reset_settled_counts(made)
+    made.reset_counts()
     again = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert again.to_list() == ALL and made.log == []  # no request at all
 

@@ -10,7 +10,6 @@ import numpy
 import pytest
 import shard_sets
 from alike import alike
-from s3_sets import reset_settled_counts
 from waiting import in_child, together
 
 import recstore
@@ -103,7 +102,7 @@ def test_an_absent_byte_is_never_read(folder, poisoned, monkeypatch, read, array
 def test_a_first_record_needs_few_bytes(server):
     shard_sets.write(server.at, [[record(i) for i in range(8_000)]], server.options)
     [size] = [size for name, size, *_ in storage_of(server.at, server.options).list() if name.endswith(".recs")]
-    reset_settled_counts(server)
+    server.reset_counts()
     x = recstore.open(server.at, lazy="records", options=server.options)
     assert len(x) == 8_000 and sum(server.sent.values()) < 10_000
     assert x[0]["id"] == 0 and x[1]["id"] == 10
