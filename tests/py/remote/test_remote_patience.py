@@ -12,11 +12,11 @@ import threading
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from s3_sets import ALL, PARTS
+from s3_sets import ALL, PARTS, first_in_helper
 from waiting import together, until
 
 import recstore
-from recstore.remote.places import helper, obstore_store, storage
+from recstore.remote.places import obstore_store, storage
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest
 from recstore.remote.set.writer import ShardWriter
@@ -44,7 +44,7 @@ def use_everything(server, folder, options):
 
 
 def test_an_outage(server, tmp_path):
-    timers = [threading.Timer(0.3 * n, server.fail_for, (0.2,)) for n in range(8)]
+    timers = [threading.Timer(0.2 * n, server.fail_for, (0.1,)) for n in range(5)]
     for timer in timers:
         timer.start()
     use_everything(server, tmp_path, server.options)
@@ -60,30 +60,19 @@ def test_more_clients_than_the_store_serves(server, bucket):
     def read():
         contents.append(storage_of(bucket.url, server.options).read("a"))
 
-    together([threading.Thread(target=read) for _ in range(30)])
-    assert contents == [b"x"] * 30
+    together([threading.Thread(target=read) for _ in range(25)])
+    assert contents == [b"x"] * 25
 
 
 def test_requests_that_hang(server, tmp_path):
-    server.delay(3, times=10**9, every=6)
-    limits = {"read_timeout": "500 ms", "timeout": "1500 ms", "patience": "5m"}
+    server.delay(1.5, times=10**9, every=8)
+    limits = {"read_timeout": "300 ms", "timeout": "900 ms", "patience": "5m"}
     use_everything(server, tmp_path, server.options | limits)
 
 
 def test_a_web_page_of_a_proxy(server, tmp_path):
     server.refuse(10**6, status=200, body=WEB_PAGE, every=4)
     use_everything(server, tmp_path, server.options)
-
-
-@pytest.mark.parametrize("use", [
-    lambda place: place.read("big"), lambda place: place.size("big"), lambda place: list(place.list()),
-    lambda place: place.write("new", b"x"), lambda place: place.create("new", b"x"), lambda place: place.delete(["big"]),
-])  # fmt: skip
-def test_a_proxy_that_only_answers_with_a_web_page(server, bucket, use):
-    bucket.write("big", BIG)
-    server.refuse(10**6, status=200, body=WEB_PAGE)
-    with pytest.raises(recstore.errors.RemoteError):
-        use(storage_of(bucket.url, server.options | {"patience": 0.2}))
 
 
 def test_a_long_listing_that_is_cut(server, bucket, monkeypatch):
@@ -130,16 +119,17 @@ def test_an_object_that_changes_while_it_is_read(server, bucket):
 # ---- Failures that do not heal ----
 
 
-@pytest.mark.parametrize(("status", "body"), [
-    (403, s3.DENIED), (403, s3.EXPIRED), (403, "<Error><Code>RequestTimeTooSkewed</Code></Error>"), (401, ""),
-    (404, "<Error><Code>NoSuchBucket</Code></Error>"), (301, "<Error><Code>PermanentRedirect</Code></Error>"),
-    (400, "<Error><Code>AuthorizationHeaderMalformed</Code></Error>"), (501, ""),
-])  # fmt: skip
-def test_an_answer_that_refuses_for_good(server, bucket, status, body):
-    server.refuse(10**6, status=status, body=body)
-    with pytest.raises(recstore.errors.RemoteError):
-        bucket.write("big", BIG)
-    assert len(server.log) <= 2  # the second with renewed credentials
+def test_an_answer_that_refuses_for_good(server, bucket):
+    for status, body in (
+        (403, s3.DENIED), (403, s3.EXPIRED), (403, "<Error><Code>RequestTimeTooSkewed</Code></Error>"), (401, ""),
+        (404, "<Error><Code>NoSuchBucket</Code></Error>"), (301, "<Error><Code>PermanentRedirect</Code></Error>"),
+        (400, "<Error><Code>AuthorizationHeaderMalformed</Code></Error>"), (501, ""),
+    ):  # fmt: skip
+        server.refuse(10**6, status=status, body=body)
+        pytest.raises(recstore.errors.RemoteError, lambda: bucket.write("a", b"x"))
+        assert len(server.log) <= 2, (status, body)  # the second with renewed credentials
+        server.heal()
+        server.reset_counts()
 
 
 def test_an_endpoint_without_tls(server):
@@ -284,8 +274,7 @@ def test_an_unknown_host_is_only_waited_for_after_an_answer(server, bucket):
 
 
 def test_the_fetching_process_logs_in_its_parent(made, tmp_path, monkeypatch, caplog):
-    code = helper._BOOTSTRAP.replace("main()", "import recstore.remote.places.storage as s; s.FIRST_LOG = 0.0; main()")
-    monkeypatch.setattr(helper, "_BOOTSTRAP", code)
+    first_in_helper(monkeypatch, "s.FIRST_LOG = 0.0")
     made.refuse(3, match="list-type")
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     (record,) = caplog.records
