@@ -5,13 +5,11 @@ import errno
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
-from s3_sets import ALL, has_sent, names, nothing_half_made
+from s3_sets import ALL, first_in_helper, has_sent, names, nothing_half_made
 from waiting import LIMIT_S, in_child, until
 
 import recstore
@@ -63,32 +61,13 @@ def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
 
 
 def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    code = helper._BOOTSTRAP.replace("main()", "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0; main()")
-    monkeypatch.setattr(helper, "_BOOTSTRAP", code)
+    HELPER.close()
+    first_in_helper(monkeypatch, "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0")
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     first = HELPER._process
     assert first.wait(LIMIT_S) == 0
     assert x[70] == ALL[70] and HELPER._process is not first
-
-
-def test_the_process_ends_with_its_standard_input(tmp_path):
-    """The standard input of a fetching process closes however its parent ends."""
-    command = [sys.executable, "-m", "recstore.remote.cache.fetch_process"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
-    process.stdin.write(helper.pack((1, "list", target, ["manifest-"])))
-    process.stdin.flush()
-    size = int.from_bytes(process.stdout.read(8), "little")
-    assert pickle.loads(process.stdout.read(size)) == (1, None, [])
-    process.stdin.close()
-    assert process.wait(LIMIT_S) == 0
-    process.stdout.close()
-
-
-def test_an_unknown_option(made, tmp_path):
-    with pytest.raises((recstore.errors.RemoteError, TypeError, ValueError), match="no_such_thing"):
-        recstore.open(made.at, cache=tmp_path, options={**made.options, "no_such_thing": "x"})
 
 
 def test_errors_are_sent_unchanged():
@@ -120,10 +99,21 @@ def test_messages_that_arrive_in_pieces():
     assert received == [(1, "a"), (2, "b" * 300)]
 
 
-def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
-    """A thread may return from reading the pipe of a process after another process has replaced it."""
+@pytest.fixture
+def client(made, tmp_path):
+    """A Client whose fetching process has answered a request."""
     client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    answers(client)
+    yield client
+    client.close()
+
+
+def answers(client):
     assert len(client.ask("list", "manifest-")) == 1
+
+
+def test_bytes_of_an_ended_process_are_ignored(client, monkeypatch):
+    """A thread may return from reading the pipe of a process after another process has replaced it."""
     read = helper._read
 
     def late(pipe):
@@ -135,15 +125,12 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
         return helper.pack((HELPER._number, None, "of the ended process"))[:-3]
 
     monkeypatch.setattr(helper, "_read", late)
-    assert len(client.ask("list", "manifest-")) == 1
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
+    answers(client)
 
 
-def test_an_interrupted_half_sent_request(made, tmp_path):
+def test_an_interrupted_half_sent_request(client):
     """The process has to end, because it would take the next request for the rest of this one."""
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
     process = HELPER._process
 
     class Pipe:
@@ -155,41 +142,37 @@ def test_an_interrupted_half_sent_request(made, tmp_path):
             raise KeyboardInterrupt
 
     process.stdin = Pipe(process.stdin)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
-    assert len(client.ask("list", "manifest-")) == 1 and process.returncode == 0
-    client.close()
+    pytest.raises(KeyboardInterrupt, answers, client)
+    assert process.returncode == 0
+    answers(client)
 
 
-def test_an_interrupt_between_answers(made, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("place", "name", "error"), [
+    (HELPER, "_take", KeyboardInterrupt), (helper.pickle, "loads", ValueError)
+])  # fmt: skip
+def test_an_error_between_answers(client, monkeypatch, place, name, error):
     """The process has to end, or a thread whose answer was in the same bytes would wait forever."""
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
+
+    def fail(*_):
+        raise error
+
     process = HELPER._process
-
-    def interrupt(*answer):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(HELPER, "_take", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, fail)
+        pytest.raises(error, answers, client)
     assert not HELPER.running and process.returncode == 0
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
 
 
-def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypatch):
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
+def test_an_interrupt_while_another_thread_has_the_lock(client, monkeypatch):
     read, has_lock = helper._read, threading.Event()
 
     def hold():
         with HELPER._changed:
             has_lock.set()
-            time.sleep(0.2)  # until the main thread waits for the lock
+            time.sleep(0.1)  # until the main thread waits for the lock
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.5)
+            time.sleep(0.1)
 
     def slow(pipe):
         monkeypatch.setattr(helper, "_read", read)
@@ -199,11 +182,9 @@ def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypa
         return data
 
     monkeypatch.setattr(helper, "_read", slow)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
+    pytest.raises(KeyboardInterrupt, answers, client)
     assert not HELPER._reading and not HELPER.running
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
 
 
 def test_a_request_without_a_set_keeps_the_process(tmp_path, monkeypatch):
@@ -355,15 +336,6 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
     until(lambda: not server.busy)
     assert answered == [(1, None, None)]
     assert sorted(slow.began) == [f"hinted {i}" for i in range(10)]
-
-
-def test_the_process_ends_with_a_closed_lazy_set(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
-    process = HELPER._process
-    assert process.poll() is None
-    x.close()
-    assert HELPER._process is None and process.returncode == 0
 
 
 # ---- Forks ----
