@@ -41,3 +41,12 @@ def write(url, parts, options=None, attributes=None):
             shards.append(put(storage, store))
     kind = "mapping" if is_mapping else "list"
     return manifest.commit(storage, lambda old: manifest.Manifest(kind, shards, attributes))
+
+
+def damage(storage, hash_):
+    """Flips a bit of a shard file. Returns its URL or path."""
+    name = f"{hash_}.recs"
+    data = bytearray(storage.read(name))
+    data[500] ^= 1
+    storage.write(name, bytes(data))
+    return storage.of(name)

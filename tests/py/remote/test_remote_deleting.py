@@ -28,9 +28,8 @@ KEYS = VALUES | st.tuples(VALUES)
 # ---- What is deleted ----
 
 
-@pytest.mark.parametrize("field", ["user.id", ("user", "id"), 0])
-@settings(max_examples=30)
-@given(data=st.data())
+@settings(max_examples=40)
+@given(field=st.sampled_from(["user.id", ("user", "id"), 0]), data=st.data())
 def test_by_field(tmp_path_factory, field, data):
     def record(value):
         return {0: value, "user": {"id": value, "set": {value}}, "object": kinds.Plain(1)}
@@ -51,7 +50,7 @@ def test_by_field(tmp_path_factory, field, data):
         assert (old != new) == matches
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     parts=st.lists(st.dictionaries(KEYS, st.integers(), min_size=1, max_size=12), min_size=1, max_size=5),
     data=st.data(),
@@ -97,7 +96,7 @@ def test_the_bytes_are_gone_after_gc(tmp_path):
 
 def test_a_dry_run(made):
     assert delete(made.at, [5, 100, 101], field="i", options=made.options, dry_run=True) == (1, 3, 2)
-    assert f"{made.prefix}/manifest-2.json" not in made.objects()
+    assert newest(made.at, made.options).number == 1
 
 
 def test_saved_indexes_and_attributes_stay(tmp_path):
@@ -202,16 +201,10 @@ def test_an_append_and_a_conflict(tmp_path, at_commit):
 def test_a_damaged_file(server, kind):
     parts = PARTS if kind == "list" else [{r["i"]: r for r in part} for part in PARTS]
     before = shard_sets.write(server.at, parts, server.options)
-    storage = storage_of(server.at, server.options)
-    name = f"{before.hashes[1]}.recs"
-    data = bytearray(storage.read(name))
-    data[500] ^= 1
-    storage.write(name, bytes(data))
-    field = {"field": "i"} if kind == "list" else {}
-    error = pytest.raises(
-        recstore.errors.CorruptError, lambda: delete(server.at, [70], options=server.options, **field)
-    )
-    assert error.value.filename == storage.of(name) and newest(server.at, server.options).number == 1
+    path = shard_sets.damage(storage_of(server.at, server.options), before.hashes[1])
+    options = {"options": server.options} | ({"field": "i"} if kind == "list" else {})
+    error = pytest.raises(recstore.errors.CorruptError, lambda: delete(server.at, [70], **options)).value
+    assert error.filename == path and newest(server.at, server.options).number == 1
 
 
 # ---- The command ----

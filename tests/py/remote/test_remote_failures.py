@@ -35,10 +35,14 @@ def writes(url, options, which, parts, barrier):
 
 
 def check_every_record_once(storage, writers, parts):
-    contents = manifest.load(storage, manifest.newest(storage))
-    assert contents.number == writers * parts and contents.length == 10 * writers * parts
-    records = []
-    for name in contents.hashes:
+    """Each manifest adds files to the previous one, and the last one has every record once."""
+    hashes, records = [], []
+    for number in range(1, writers * parts + 1):
+        contents = manifest.load(storage, number)
+        assert contents.length == 10 * number and contents.hashes[: len(hashes)] == hashes
+        hashes = contents.hashes
+    assert manifest.newest(storage) == contents.number
+    for name in hashes:
         copy = os.path.join(os.getcwd(), f"{name}.recs")
         with open(copy, "wb") as file:
             storage.read_into(f"{name}.recs", file)
@@ -79,7 +83,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
     w = ShardWriter(url, options=options)
     w.commit(w.write([1, 2, 3]))
     (tmp_path / "temporary").mkdir()
-    for pause in (0.0, 0.01, 0.05, 0.1):
+    for pause in (0.0, 0.01, 0.05):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED_WRITER, url, repr(options), str(tmp_path / "temporary")],
             stdout=subprocess.PIPE,
@@ -93,7 +97,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
         process.wait()
         process.stdout.close()
         assert os.listdir(tmp_path / "temporary") == []
-    assert len(list(w.storage.list())) > 12
+    assert len(list(w.storage.list())) > 9
     collecting.gc(url, days=0, options=options)
     names = sorted(name for name, *_ in w.storage.list())
     assert names == sorted([f"{manifest.load(w.storage, 1).hashes[0]}.recs", "manifest-1.json"])
@@ -103,15 +107,15 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
 # ---- Failures ----
 
 
-@pytest.mark.parametrize("fault", ["expire", "refuse", "reset", "deny"])
+@pytest.mark.parametrize("fault", ["refuse", "deny"])
 def test_a_store_that_fails_in_the_middle(server, fault):
-    w = ShardWriter(server.at, options=server.options | {"patience": 0.3}, shard_records=10)
+    w = ShardWriter(server.at, options=server.options | {"patience": 0.02}, shard_records=10)
     w.commit(w.write([1]))
     before = {name for name, *_ in w.storage.list()}
 
     def records():
-        for i in range(1000):
-            if i == 500:
+        for i in range(200):
+            if i == 100:
                 getattr(server, fault)(10_000)
             yield i
 
@@ -123,19 +127,19 @@ def test_a_store_that_fails_in_the_middle(server, fault):
     assert {name for name, *_ in w.storage.list()} == before
 
 
-@pytest.mark.parametrize("fault", ["refuse", "reset", "expire"])
-def test_temporary_faults(server, fault):
+def test_temporary_faults(server):
     w = ShardWriter(server.at, options=server.options, shard_records=10)
+    faults = {25: server.refuse, 50: server.reset, 75: server.expire}
 
     def records():
-        for i in range(200):
-            if i % 50 == 25:
-                getattr(server, fault)(1)
+        for i in range(100):
+            if i in faults:
+                faults[i](1)
             yield i
 
     entry = w.write(records())
-    getattr(server, fault)(1)
-    assert w.commit(entry) == 1 and manifest.load(w.storage, 1).length == 200 and server.left() == 0
+    server.refuse(1)
+    assert w.commit(entry) == 1 and manifest.load(w.storage, 1).length == 100 and server.left() == 0
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -64,14 +64,11 @@ def test_a_missing_manifest_has_no_tag(w, tmp_path):
     assert tags.every(w.storage) == {} and not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("name", ["", "1", "-a", "a b", "a/b", "a@b", "ä", "a" * 101, "a\n", None])
-def test_invalid_names(w, name):
-    pytest.raises(ValueError, lambda: w.tag(name)).match("is not a valid tag")
-
-
-@pytest.mark.parametrize("number", [0, -1, True, 1.0, "1"])
-def test_invalid_numbers(w, number):
-    pytest.raises(ValueError, lambda: w.tag("best", number)).match("number must be None or")
+def test_invalid_names_and_numbers(w):
+    for name in ("", "1", "-a", "a b", "a/b", "a@b", "ä", "a" * 101, "a\n", None):
+        pytest.raises(ValueError, lambda: w.tag(name)).match("is not a valid tag")
+    for number in (0, -1, True, 1.0, "1"):
+        pytest.raises(ValueError, lambda: w.tag("best", number)).match("number must be None or")
     pytest.raises(ValueError, lambda: w.tag("best", 1, delete=True)).match("without delete=True")
 
 
@@ -146,15 +143,12 @@ def refuses(w, data, error=CorruptError):
     assert failure.value.filename.endswith("tag-best.json")
 
 
-@pytest.mark.parametrize("change", [
-    {"number": 1}, {"number": 0}, {"number": -2}, {"number": True}, {"number": 2.0}, {"number": 10**18},
-    {"name": "other"}, {"fingerprint": "0" * 40}, {"fingerprint": None}, {"recstore": "manifest"},
-])  # fmt: skip
-def test_changed_tags(w, change):
-    refuses(w, document(w) | change)
-
-
 def test_damaged_tags(w):
+    for change in (
+        {"number": 1}, {"number": 0}, {"number": -2}, {"number": True}, {"number": 2.0}, {"number": 10**18},
+        {"name": "other"}, {"fingerprint": "0" * 40}, {"fingerprint": None}, {"recstore": "manifest"},
+    ):  # fmt: skip
+        refuses(w, document(w) | change)
     good = json.dumps(document(w)).encode()
     for data in (b"", good[:-1], b"[" * 4000, b"[]", b'"tag"', b"<html>", b"\xff" * 9, good + b" " * 4096):
         refuses(w, data)
