@@ -250,16 +250,6 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     client.close()
 
 
-def test_waiting_is_logged(caplog):
-    wait = cache.Wait("s3://x")
-    wait.pause()
-    wait.begin -= 11
-    wait.pause()
-    wait.pause()
-    (record,) = caplog.records
-    assert "s3://x" in record.getMessage()
-
-
 # ---- Hints ----
 
 

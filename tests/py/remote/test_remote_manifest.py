@@ -92,18 +92,18 @@ def test_the_fingerprint_only_depends_on_the_content():
     assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 6
 
 
-def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
+def test_thirty_thousand_shard_files_take_less_than_9_mb():
     import tracemalloc
 
-    data = numbered(Manifest("list", shards(100_000))).dump()
+    data = numbered(Manifest("list", shards(30_000))).dump()
     tracemalloc.start()
     try:
         found = Manifest.parse(data, "there")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    limit = 35e6 if FREE_THREADED else 30e6  # free-threaded objects have 16 more bytes
-    assert len(found) == 100_000 and peak + len(data) < limit
+    limit = 10.5e6 if FREE_THREADED else 9e6  # free-threaded objects have 16 more bytes
+    assert len(found) == 30_000 and peak + len(data) < limit
 
 
 # ---- Untrusted bytes ----
@@ -250,12 +250,6 @@ def test_a_manifest_that_is_too_large_for_readers_is_not_written(tmp_path, monke
     monkeypatch.setattr(manifest, "MOST_READ", 5000)
     with pytest.raises(ValueError, match="100 shard files would have .* bytes, and readers accept 5,000"):
         manifest.commit(storage, lambda old: Manifest("list", shards(100)))
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_failing_change_changes_nothing(tmp_path):
-    storage = storage_of(tmp_path)
-    pytest.raises(ZeroDivisionError, lambda: manifest.commit(storage, lambda old: 1 / 0))
     assert os.listdir(tmp_path) == []
 
 

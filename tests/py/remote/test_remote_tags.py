@@ -6,10 +6,9 @@ import pickle
 import threading
 
 import pytest
-import shard_sets
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from s3_sets import ALL, PARTS
+from s3_sets import ALL
 
 import recstore
 from recstore.errors import CorruptError, RemoteError, SegmentNotFoundError, VersionError
@@ -87,7 +86,7 @@ def test_readers_see_the_old_or_the_new_number(w):
     done = threading.Event()
 
     def move():
-        for i in range(200):
+        for i in range(60):
             w.tag("best", 1 + i % 2)
         done.set()
 
@@ -159,6 +158,7 @@ def test_damaged_tags(w):
     w.tag("best", delete=True)  # even if it is damaged
 
 
+@settings(max_examples=50)
 @given(
     st.one_of(st.binary(max_size=200), st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 )
@@ -170,7 +170,7 @@ def test_any_bytes(data):
 # ---- In object stores ----
 
 
-@pytest.mark.parametrize("how", [{}, {"lazy": True}, {"lazy": "records"}])
+@pytest.mark.parametrize("how", [{}, {"lazy": "records"}])
 def test_in_an_object_store(made, tmp_path, how):
     w = ShardWriter(made.at, options=made.options)
     w.tag("best")
@@ -186,18 +186,6 @@ def test_in_an_object_store(made, tmp_path, how):
     with pytest.raises(RemoteError, match="cannot list"):
         w.tag("newest")
     assert w.tag("second", 2) == 2
-
-
-def test_in_a_file_system_of_fsspec():
-    pytest.importorskip("fsspec")
-    url = f"memory://bucket/tags-{os.getpid()}"
-    shard_sets.write(url, PARTS[:1])
-    w = ShardWriter(url)
-    w.commit(w.write([5]))
-    assert (w.tag("best", 1), w.tag("best", 2)) == (1, 2)
-    assert [part.records for part in shard_tables.parts(f"{url}@best")] == [1]
-    w.tag("best", delete=True)
-    assert tags.every(w.storage) == {}
 
 
 # ---- gc ----
