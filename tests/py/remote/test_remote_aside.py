@@ -11,17 +11,12 @@ import threading
 
 import pytest
 from full_disk import FullDisk
+from s3 import BIG
 from waiting import in_child, until
 
 import recstore
 from recstore.remote.places import obstore_store
 from recstore.remote.places.helper import HELPER
-
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
-
-BIG = s3.BIG
 
 
 def test_a_forked_process_uses_its_own_fetching_process(server, bucket, tmp_path):

@@ -18,11 +18,6 @@ from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest, shard_files
 from recstore.remote.set.writer import ShardWriter
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
-
-
 # ---- Several writers ----
 
 

@@ -5,17 +5,12 @@ import pickle
 import sys
 
 import pytest
+from s3 import BIG
 
 import recstore
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import manifest
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
-
-
-BIG = s3.BIG
 SHORT = {"patience": 0.02}
 USES = {
     "read": lambda place: place.read("big"), "read_into": lambda place: place.read_into("big", io.BytesIO()),

@@ -339,7 +339,7 @@ def test_descriptors_are_closed(made, tmp_path):
 
 
 def test_an_interrupted_opening_leaves_no_files(made, tmp_path):
-    made.delay(3, times=6, match=r"\.recs")
+    made.delay(1, times=6, match=r"\.recs")
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -347,7 +347,7 @@ def test_an_interrupted_opening_leaves_no_files(made, tmp_path):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 1.0)
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
             recstore.open(made.at, cache=tmp_path, options=made.options)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -12,6 +12,7 @@ import threading
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from s3 import BIG, DENIED, EXPIRED
 from s3_sets import ALL, PARTS, first_in_helper
 from waiting import together, until
 
@@ -21,11 +22,6 @@ from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest
 from recstore.remote.set.writer import ShardWriter
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
-
-BIG = s3.BIG
 WEB_PAGE = "<!doctype html><title>Back soon</title>"
 
 
@@ -122,7 +118,7 @@ def test_answers_of_the_store(server, bucket):
     """A final answer is not asked for again, except with renewed credentials."""
     place = storage_of(bucket.url, server.options | {"patience": 0.02})
     for status, body, message in (
-        (403, s3.DENIED, "do not allow this"), (403, s3.EXPIRED, "have expired"), (401, "", "does not accept"),
+        (403, DENIED, "do not allow this"), (403, EXPIRED, "have expired"), (401, "", "does not accept"),
         (403, "<Error><Code>RequestTimeTooSkewed</Code></Error>", "clock"),
         (404, "<Error><Code>NoSuchBucket</Code></Error>", "no such bucket"),
         (301, "<Error><Code>PermanentRedirect</Code></Error>", "cannot write"),

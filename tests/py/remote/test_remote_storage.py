@@ -21,9 +21,6 @@ from recstore.building import saving
 from recstore.remote.places import choose_storage
 from recstore.remote.places.choose_storage import storage_of
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
 fsspec = pytest.importorskip("fsspec")
 
 
