@@ -1,5 +1,6 @@
 """Waits for conditions, threads, processes and programs, with a common limit by default."""
 
+import contextlib
 import os
 import pickle
 import signal
@@ -56,6 +57,22 @@ def in_child(work):
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+@contextlib.contextmanager
+def alarm(seconds, error):
+    """Raises an error in the main thread after some seconds, unless the block has ended."""
+
+    def fail(*_):
+        raise error
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def attached(name, *counts):

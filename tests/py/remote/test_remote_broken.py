@@ -1,14 +1,17 @@
 """Regression tests of sets of shards: each of these failed before a fix."""
 
+import contextlib
 import os
 import pickle
-import signal
+import resource
 import textwrap
 
+import descriptors
 import pytest
 import shard_sets
 import waiting
 from s3_sets import ALL, PARTS
+from waiting import alarm
 
 import recstore
 from recstore.remote.engines.shard_tables import parts
@@ -23,23 +26,14 @@ CONFLICT = "<?xml version='1.0'?><Error><Code>ConditionalRequestConflict</Code><
 
 def test_a_process_with_many_descriptors_fetches(made, tmp_path):
     """select(2) accepts no descriptor beyond 1,023."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < 2000:
         pytest.skip("too few descriptors are allowed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (2000, hard))
-    descriptors = []
-    try:
-        while not descriptors or descriptors[-1] < 1100:
-            descriptors.append(os.open(os.devnull, os.O_RDONLY))
-        x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-        assert x.to_list() == ALL
-        x.close()
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with descriptors.limit(2000), contextlib.ExitStack() as opened:
+        while opened.enter_context(open(os.devnull)).fileno() < 1100:
+            pass
+        with recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options) as x:
+            assert x.to_list() == ALL
 
 
 def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
@@ -77,20 +71,11 @@ def test_modules_of_the_current_folder_are_not_run(made, tmp_path):
 
 
 def test_a_timeout_error_of_a_signal_handler_is_raised(made, tmp_path):
-    def raise_timeout(*_):
-        raise TimeoutError("of the program")
-
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
     made.delay(0.6, method="GET", match="recs")
-    before = signal.signal(signal.SIGALRM, raise_timeout)
-    try:
-        with pytest.raises(TimeoutError, match="of the program"):
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            x[200]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(TimeoutError, match="of the program"), alarm(0.2, TimeoutError("of the program")):
+        x[200]
     made.heal()
     assert x.to_list() == ALL
 

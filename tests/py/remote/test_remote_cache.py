@@ -32,25 +32,19 @@ def test_temporary_faults_are_not_errors(made, tmp_path):
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
 
-def test_the_error_of_a_permanent_fault_names_the_object(made, tmp_path):
-    name = made.made.hashes[3] + ".recs"
-    made.flip(100, match=name)
-    with pytest.raises(recstore.errors.CorruptError, match=f"in 3 tries.*{name}"):
-        recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
-    made.heal()
-    made.reset_counts()
-    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
-
-
-def test_an_object_of_the_wrong_size(made, tmp_path):
-    key = f"{made.prefix}/{made.made.hashes[2]}.recs"
-    (content,) = made.objects(key).values()
-    for wrong in (content[:-9], content + b"more", b""):
-        made.put(key, wrong)
-        with pytest.raises(recstore.errors.CorruptError, match="instead of"):
+def test_a_damaged_object(made, tmp_path):
+    name = f"{made.made.hashes[2]}.recs"
+    (content,) = made.objects(f"{made.prefix}/{name}").values()
+    wrong_size, flipped = "instead of", content[:500] + bytes([content[500] ^ 1]) + content[501:]
+    for wrong, fault in (
+        (content[:-9], wrong_size), (content + b"more", wrong_size), (b"", wrong_size), (flipped, "the hash of its content")
+    ):  # fmt: skip
+        made.put(f"{made.prefix}/{name}", wrong)
+        with pytest.raises(recstore.errors.CorruptError, match=f"{fault}.*in 3 tries.*{name}"):
             recstore.open(made.at, cache=tmp_path, options=made.options)
-        assert nothing_half_made(tmp_path)
+        assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
+    made.put(f"{made.prefix}/{name}", content)
+    assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
 
 
 def test_a_removed_object(made, tmp_path):

@@ -93,23 +93,6 @@ def test_a_target_of_another_kind_is_refused_before_the_copy(folder, tmp_path):
     assert os.listdir(tmp_path / "map") == before
 
 
-def test_an_interrupted_copy_continues(made, tmp_path, monkeypatch):
-    """The store fails after some files; the next copy fetches only the others."""
-    source, target = storage_of(made.at, {**made.options, "patience": 0}), storage_of(tmp_path / "copy")
-    monkeypatch.setattr(copying, "THREADS", 1)
-    last = made.made.hashes[4]
-    made.refuse(100, match=last, status=500)
-    with pytest.raises(RemoteError, match=last):
-        copy_set(source, None, target)
-    assert files(target) == sorted(f"{hash_}.recs" for hash_ in made.made.hashes[:4])
-    assert not [name for name in os.listdir(target.url) if name.startswith(".")]
-    made.heal()
-    made.reset_counts()
-    assert [shard.hash for shard in copy_set(source, None, target).copied] == made.made.hashes[4:]
-    assert sum(path.endswith(".recs") for _, path, _ in made.log) == 2
-    assert recstore.open(target.url, verify="full").to_list() == ALL
-
-
 def test_a_killed_copy_continues(made, tmp_path, monkeypatch):
     for name in ("endpoint", "region", "access_key_id", "secret_access_key"):
         monkeypatch.setenv(f"AWS_{name}".upper(), made.options[name])

@@ -122,41 +122,6 @@ def test_a_store_that_fails_in_the_middle(server, fault):
     assert {name for name, *_ in w.storage.list()} == before
 
 
-def test_temporary_faults(server):
-    w = ShardWriter(server.at, options=server.options, shard_records=10)
-    faults = {25: server.refuse, 50: server.reset, 75: server.expire}
-
-    def records():
-        for i in range(100):
-            if i in faults:
-                faults[i](1)
-            yield i
-
-    entry = w.write(records())
-    server.refuse(1)
-    assert w.commit(entry) == 1 and manifest.load(w.storage, 1).length == 100 and server.left() == 0
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_commit_whose_answer_is_lost(server, after):
-    w = ShardWriter(server.at, options=server.options)
-    first, second = w.write([1]), w.write([2])
-    for entry in (first, second):
-        server.reset(1, method="PUT", match="manifest-", after=after)
-        w.commit(entry, append=True)
-    assert server.left() == 0 and manifest.newest(w.storage) == 2
-    assert manifest.load(w.storage, 2).hashes == first.hashes + second.hashes
-
-
-def test_a_refused_commit(server):
-    w = ShardWriter(server.at, options=server.options)
-    entry = w.write([1])
-    server.deny(10_000, method="PUT")
-    pytest.raises(recstore.errors.RemoteError, lambda: w.commit(entry)).match(r"cannot write .*manifest-1\.json")
-    server.heal()
-    assert manifest.newest(w.storage) == 0
-
-
 def test_a_full_local_disk(server, tmp_path):
     """A limit on file sizes simulates a full disk."""
     w = ShardWriter(server.at, options=server.options, dir=tmp_path, compression="none")

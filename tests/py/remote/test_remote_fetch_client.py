@@ -37,9 +37,15 @@ def test_one_process_serves_all_sets_and_ends_after_the_last(made, tmp_path):
     assert in_child(work) == (False, False, 0)
 
 
-def test_a_killed_process_is_replaced(made, tmp_path):
+@pytest.fixture
+def x(made, tmp_path):
+    """A lazy list that has fetched its first file."""
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
+    return x
+
+
+def test_a_killed_process_is_replaced(made, tmp_path, x):
     killed = HELPER._process
     killed.kill()
     assert x[70] == ALL[70] and HELPER._process.pid != killed.pid
@@ -51,23 +57,21 @@ def test_a_killed_process_is_replaced(made, tmp_path):
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL and nothing_half_made(tmp_path)
 
 
-def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    x.selection.shards.opener.client.close()
-    monkeypatch.setattr(helper, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
-    pytest.raises(recstore.errors.RemoteError, lambda: x[0]).match("3 times, last with status -9.*memory")
-    monkeypatch.undo()
-    assert x[0] == ALL[0]
+def test_a_process_that_is_always_killed(x, monkeypatch):
+    HELPER.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(helper, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
+        pytest.raises(recstore.errors.RemoteError, lambda: x[70]).match("3 times, last with status -9.*memory")
+    assert x[70] == ALL[70]
 
 
-def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
+def test_an_idle_process_ends_and_comes_back(x, monkeypatch):
     HELPER.close()
     first_in_helper(monkeypatch, "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0")
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
+    assert x[70] == ALL[70]
     first = HELPER._process
     assert first.wait(LIMIT_S) == 0
-    assert x[70] == ALL[70] and HELPER._process is not first
+    assert x[130] == ALL[130] and HELPER._process is not first
 
 
 def test_errors_are_sent_unchanged():
@@ -331,9 +335,7 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
 # ---- Forks ----
 
 
-def test_a_forked_child_has_its_own_process(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
+def test_a_forked_child_has_its_own_process(made, x):
     parent_pid = HELPER._process.pid
     record, child_pid = in_child(lambda: (x[70], HELPER._process.pid))
     assert record == ALL[70] and child_pid != parent_pid
@@ -341,10 +343,8 @@ def test_a_forked_child_has_its_own_process(made, tmp_path):
     has_sent(made, 3)
 
 
-def test_a_forked_child_does_not_keep_the_parents_process_alive(made, tmp_path):
+def test_a_forked_child_does_not_keep_the_parents_process_alive(x):
     """The child has closed the pipes of the process."""
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
     process, (reading, writing) = HELPER._process, os.pipe()
     pid = os.fork()
     if not pid:

@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -79,24 +78,6 @@ def test_readers_keep_their_manifest_when_a_tag_moves(w):
     openers._openers.clear()  # as in another process
     assert pickle.loads(handle).to_list() == x.to_list() == [1]
     assert b"best" not in handle
-
-
-def test_readers_see_the_old_or_the_new_number(w):
-    w.tag("best", 1)
-    done = threading.Event()
-
-    def move():
-        for i in range(60):
-            w.tag("best", 1 + i % 2)
-        done.set()
-
-    mover = threading.Thread(target=move)
-    mover.start()
-    seen = set()
-    while not done.is_set():
-        seen.add(tags.number_of(w.storage, "best"))
-    mover.join()
-    assert seen <= {1, 2} and seen
 
 
 def test_an_existing_folder_with_an_at_sign_is_a_path(w, tmp_path, monkeypatch):
