@@ -43,10 +43,9 @@ def write(url, parts, options=None, attributes=None):
     return manifest.commit(storage, lambda old: manifest.Manifest(kind, shards, attributes))
 
 
-def damage(storage, hash_):
-    """Flips a bit of a shard file. Returns its URL or path."""
-    name = f"{hash_}.recs"
+def damage(storage, name):
+    """Flips a bit in the middle of an object. Returns its URL or path."""
     data = bytearray(storage.read(name))
-    data[500] ^= 1
+    data[len(data) // 2] ^= 1
     storage.write(name, bytes(data))
     return storage.of(name)

@@ -314,7 +314,7 @@ def test_all_shard_files_are_checked_first(tmp_path, damage, capsys):
     recstore.open(at, verify="full").close()
     path = tmp_path / "set" / (written.hashes[-1] + ".recs")
     if damage == "flip":
-        shard_sets.damage(storage_of(tmp_path / "set"), written.hashes[-1])
+        shard_sets.damage(storage_of(tmp_path / "set"), path.name)
     else:
         path.unlink()
     if damage == "replace":

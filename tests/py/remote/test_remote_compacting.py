@@ -201,7 +201,7 @@ def test_in_an_object_store(made, tmp_path):
 
 def test_a_damaged_file(tmp_path):
     before = shard_sets.write(tmp_path, PARTS)
-    path = shard_sets.damage(storage_of(tmp_path), before.hashes[4])
+    path = shard_sets.damage(storage_of(tmp_path), f"{before.hashes[4]}.recs")
     error = pytest.raises(recstore.errors.CorruptError, lambda: compact(tmp_path)).value
     assert error.filename == path and newest(tmp_path).hashes == before.hashes
 

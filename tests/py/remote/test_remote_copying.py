@@ -35,15 +35,6 @@ def files(storage):
     return sorted(name for name, *_ in storage.list())
 
 
-def damage(path):
-    os.chmod(path, 0o600)
-    with open(path, "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        last = file.read()
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]))
-
-
 def test_from_folder_to_store_to_folder(folder, bucket, tmp_path):
     result = copy_set(folder, None, bucket)
     assert (result.manifest.number, len(result.copied)) == (1, 6)
@@ -127,8 +118,8 @@ def test_a_damaged_answer_is_fetched_again(made, tmp_path):
 @pytest.mark.parametrize("change", ["damaged", "longer", "shorter", "missing"])
 def test_a_damaged_shard_file(folder, bucket, change):
     name = f"{manifest.load(folder, 1).hashes[3]}.recs"
-    path = folder.path(name)
-    damage(path)
+    path = shard_sets.damage(folder, name)
+    os.chmod(path, 0o600)
     if change == "longer":
         with open(path, "ab") as file:
             file.write(b"x" * 3_000_000)
@@ -145,7 +136,7 @@ def test_a_damaged_shard_file(folder, bucket, change):
 
 def test_a_damaged_filter(tmp_path, bucket):
     made = shard_sets.write(tmp_path / "set", PAIRS)
-    damage(tmp_path / "set" / f"{made.hashes[1]}.keys")
+    shard_sets.damage(storage_of(tmp_path / "set"), f"{made.hashes[1]}.keys")
     with pytest.raises(CorruptError, match="wrong checksum"):
         copy_set(storage_of(tmp_path / "set"), None, bucket)
     assert manifest.newest(bucket) == 0

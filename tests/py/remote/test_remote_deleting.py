@@ -201,7 +201,7 @@ def test_an_append_and_a_conflict(tmp_path, at_commit):
 def test_a_damaged_file(server, kind):
     parts = PARTS if kind == "list" else [{r["i"]: r for r in part} for part in PARTS]
     before = shard_sets.write(server.at, parts, server.options)
-    path = shard_sets.damage(storage_of(server.at, server.options), before.hashes[1])
+    path = shard_sets.damage(storage_of(server.at, server.options), f"{before.hashes[1]}.recs")
     options = {"options": server.options} | ({"field": "i"} if kind == "list" else {})
     error = pytest.raises(recstore.errors.CorruptError, lambda: delete(server.at, [70], **options)).value
     assert error.filename == path and newest(server.at, server.options).number == 1

@@ -221,10 +221,8 @@ def test_files_of_a_dead_holder_are_removed(made, tmp_path):
     assert nothing_half_made(tmp_path)
 
 
-def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
-    into = cache.Cache(tmp_path)
-    client = fetch_client.Client(storage_of(made.at, made.options), into)
-    path = os.path.join(into.sets, "x" + cache.LOCK)
+def test_waiting_processes_raise_the_error_of_the_holder(tmp_path):
+    options, path = {"secret": "one"}, os.path.join(tmp_path, "x" + cache.LOCK)
     error = recstore.errors.RemoteError("it failed", "s3://x")
     held_lock = native.Lock(path)
     assert held_lock.state == native.HELD
@@ -235,23 +233,22 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     def fail_at_third_sleep(seconds):
         slept.append(seconds)
         if len(slept) == 3:
-            held_lock.write(fetch_client._failure(error, made.options))
+            held_lock.write(fetch_client._failure(error, options))
             held_lock.close()
 
-    wait = cache.Wait(made.at)
+    wait = cache.Wait("s3://x")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_at_third_sleep)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetch_client._wait_for(waiting_lock, made.options, wait, group=False)
+            fetch_client._wait_for(waiting_lock, options, wait, group=False)
     waiting_lock.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
     failure = fetch_client._failure(error, {"secret": "other"})
-    assert fetch_client._error_in(failure, made.options) is None  # other credentials
+    assert fetch_client._error_in(failure, options) is None  # other credentials
     assert str(fetch_client._error_in(failure, {"secret": "other"})) == str(error)
     assert all(fetch_client._error_in(failure[:size], {"secret": "other"}) is None for size in range(len(failure) - 1))
     # Comparing lock files does not show whether two processes had the same options.
     assert fetch_client._failure(error, {"secret": "other"})[16:32] != failure[16:32]
-    client.close()
 
 
 # ---- Hints ----

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from s3 import BIG, DENIED, EXPIRED
 from s3_sets import ALL, PARTS, first_in_helper
-from waiting import together, until
+from waiting import Clock, together, until
 
 import recstore
 from recstore.remote.places import obstore_store, storage
@@ -216,20 +216,6 @@ def test_the_patience(monkeypatch, option, variable, expected):
 def test_an_invalid_patience(monkeypatch, wrong):
     pytest.raises(ValueError, lambda: storage_of("s3://b/x", {"patience": wrong})).match("patience.*5m")
     pytest.raises(ValueError, lambda: storage_of("memory://x", {"patience": wrong})).match("patience.*5m")
-
-
-class Clock:
-    """Replaces the module time: a sleep passes at once."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        assert seconds >= 0
-        self.now += seconds
 
 
 def test_the_wait_ends_with_the_patience_and_is_logged(server, bucket, monkeypatch, caplog):
