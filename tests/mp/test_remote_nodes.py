@@ -86,11 +86,11 @@ def is_fetching(folder):
 
 @pytest.mark.parametrize("victim", ["opens", "fetches", "waits"])
 def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
-    made.delay(0.8, times=3, match=r"\.recs")
+    made.delay(1.2, times=3, match=r"\.recs")
     first = start_opening(made, tmp_path)
     until(lambda: is_fetching(tmp_path))
-    second, third = (start_opening(made, tmp_path) for _ in range(2))
     (fetching,) = children(first.pid)
+    second, third = (start_opening(made, tmp_path) for _ in range(2))
     killed = {"opens": first, "waits": second}.get(victim)
     os.kill(killed.pid if killed else fetching, signal.SIGKILL)
     for process in (first, second, third):

@@ -68,16 +68,6 @@ def test_manifests_stay_while_readers_may_use_them(w):
     assert gc(w.url, days=0).kept == [2], "the newest stays at any age"
 
 
-def test_a_file_of_an_old_and_a_new_manifest_stays(w):
-    a, b = w.write([1]), w.write([2])
-    w.commit([a, b])
-    w.remove(b)
-    age_all(w.url, 30)
-    result = gc(w.url)
-    assert result.manifests == [1] and result.files == files(b)
-    assert sorted(os.listdir(w.url)) == sorted(["manifest-2.json", *files(a)])
-
-
 def test_filters_temporary_files_and_markers(tmp_path):
     w = ShardWriter(tmp_path, mapping=True)
     kept, lost = w.write({1: 2}), w.write({3: 4})

@@ -13,7 +13,7 @@ from s3_sets import ALL, PARTS
 from waiting import until
 
 import recstore
-from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
+from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.folder_store import PosixStorage
 from recstore.remote.set import copying, manifest, reading
@@ -140,22 +140,6 @@ def test_a_damaged_filter(tmp_path, bucket):
     with pytest.raises(CorruptError, match="wrong checksum"):
         copy_set(storage_of(tmp_path / "set"), None, bucket)
     assert manifest.newest(bucket) == 0
-
-
-def test_a_source_that_forbids_lists(made, tmp_path):
-    made.deny(100, method="GET", match="list-type")
-    source = storage_of(made.at, made.options)
-    assert len(copy_set(source, 1, storage_of(tmp_path / "copy")).copied) == 6
-    with pytest.raises(RemoteError, match="cannot list .*URL@n"):
-        copy_set(source, None, storage_of(tmp_path / "copy"))
-
-
-def test_a_target_that_refuses(folder, bucket, server):
-    server.deny(1000, method="PUT")
-    with pytest.raises(RemoteError, match="do not allow this"):
-        copy_set(folder, None, bucket)
-    server.heal()
-    assert files(bucket) == []
 
 
 def test_files_that_disappear_from_the_target(folder, tmp_path, monkeypatch):

@@ -128,13 +128,6 @@ def test_a_repeated_key_within_a_file_counts_once(tmp_path):
     assert has_only_objects(w.url) and len(os.listdir(w.url)) == 3
 
 
-def test_saved_indexes_and_options(tmp_path):
-    w = ShardWriter(tmp_path, index_by="id", group_by="text", compression="none", on_unsupported="pickle")
-    entry = w.write([{"id": i, "text": "a", "set": {1}} for i in range(10)])
-    with recstore.open(tmp_path / f"{entry.hashes[0]}.recs") as x:
-        assert x.index_by("id")[7]["id"] == 7 and len(x.group_by("text")["a"]) == 10
-
-
 def test_the_set_has_the_attributes_of_its_source(tmp_path):
     for name in ("a/1.jpg", "b/2.jpg"):
         (tmp_path / "images" / name).parent.mkdir(parents=True)
