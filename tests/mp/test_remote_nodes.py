@@ -112,7 +112,8 @@ def test_waiting_processes_get_the_error_of_the_fetching_process(made, tmp_path)
 
 
 @pytest.mark.parametrize(("method", "kind"), [
-    ("fork", "view"), ("fork", "mapping"), *(pytest.param("spawn", kind, marks=pytest.mark.slow) for kind in ("list", "mapping"))
+    ("fork", "view"), ("fork", "mapping"), pytest.param("spawn", "list", marks=pytest.mark.slow),
+    pytest.param("spawn", "mapping", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_workers_map_cached_files(server, tmp_path, method, kind):
     """With a handle, a worker finds the manifest in the cache and the credentials in memory."""

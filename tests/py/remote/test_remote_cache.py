@@ -37,7 +37,8 @@ def test_a_damaged_object(made, tmp_path):
     (content,) = made.objects(f"{made.prefix}/{name}").values()
     wrong_size, flipped = "instead of", content[:500] + bytes([content[500] ^ 1]) + content[501:]
     for wrong, fault in (
-        (content[:-9], wrong_size), (content + b"more", wrong_size), (b"", wrong_size), (flipped, "the hash of its content")
+        (content[:-9], wrong_size), (content + b"more", wrong_size), (b"", wrong_size),
+        (flipped, "the hash of its content"),
     ):  # fmt: skip
         made.put(f"{made.prefix}/{name}", wrong)
         with pytest.raises(recstore.errors.CorruptError, match=f"{fault}.*in 3 tries.*{name}"):
