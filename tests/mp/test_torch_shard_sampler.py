@@ -3,7 +3,7 @@ them in the cache of the node."""
 
 import pytest
 import shard_sets
-from s3_sets import ALL, has_sent, made, names, reset_settled_counts, running, server  # noqa: F401 - fixtures
+from s3_sets import ALL, has_sent, made, names, running, server  # noqa: F401 - fixtures
 from waiting import until
 
 import recstore
@@ -16,7 +16,7 @@ from sampler_ranks import no_ranks  # noqa: E402, F401
 
 def test_the_next_window_is_fetched_in_advance(server, tmp_path):
     shard_sets.write(server.at, [list(range(i * 3000, i * 3000 + 3000)) for i in range(6)], server.options)
-    reset_settled_counts(server)
+    server.reset_counts()
     with recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options) as x:
         batches = iter(samplers.BatchSampler(samplers.ShardSampler(x, window=1, nodes=2), 512))
         # The only rank reads both parts, and has fetched the current and the next shard of each.

@@ -1,7 +1,9 @@
 """Counts the open descriptors of this process."""
 
+import contextlib
 import gc
 import os
+import resource
 import socket
 import stat
 
@@ -32,3 +34,14 @@ def count():
 def wait_for(most):
     """Waits until this process has at most `most` descriptors: ending threads close theirs with a delay."""
     until(lambda: count() <= most, f"more than {most} descriptors", pause=0.05)
+
+
+@contextlib.contextmanager
+def limit(n):
+    """Lets this process have at most n descriptors, which may be more than before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (n, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -198,23 +198,27 @@ class Server:
     # ---- Requests and objects ----
 
     def reset_counts(self):
+        """Requests that are in progress will not be counted."""
+        self.era = object()
         self.requests, self.sent, self.received = (collections.Counter() for _ in range(3))
         self.log = []
 
-    def note(self, method, path, status, received, sent):
+    def note(self, era, method, path, status, received, sent):
         with self._lock:
+            if era is not self.era:
+                return
             self.requests[method, path] += 1
             self.received[path] += received
             self.sent[path] += sent
             self.log.append((method, path, status))
 
-    def objects(self, bucket="bucket"):
-        """`{key: bytes}` of all objects of a bucket, not through the proxy."""
+    def objects(self, prefix="", bucket="bucket"):
+        """`{key: bytes}` of the objects whose keys begin with `prefix`, not through the proxy."""
         from urllib.parse import quote
 
         contents, token = {}, ""
         while token is not None:
-            _, body = self._ask("GET", f"/{bucket}?list-type=2{token}")
+            _, body = self._ask("GET", f"/{bucket}?list-type=2&prefix={quote(prefix)}{token}")
             keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
             contents.update({key: self._ask("GET", f"/{bucket}/{quote(key)}")[1] for key in keys})
             more = re.search(r"<NextContinuationToken>(.*?)<", body.decode())
@@ -227,6 +231,14 @@ class Server:
 
     def delete(self, key, bucket="bucket"):
         self._ask("DELETE", f"/{bucket}/{key}")
+
+    def clear(self):
+        """Removes all buckets, and makes an empty one."""
+        from moto.s3.models import s3_backends
+
+        for account in s3_backends.values():
+            account["aws"].reset()
+        self.make_bucket("bucket")
 
     def age(self, key, seconds, bucket="bucket"):
         """Makes an object `seconds` older."""
@@ -275,7 +287,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _serve(self):
         server, path = self.server_, self.path.partition("?")[0]
-        body = self._body()
+        self.era, body = server.era, self._body()
         key = re.search("Credential=([^/]*)", self.headers.get("Authorization", ""))
         faults = server.take(self.command, self.path, key and key[1])
         if "delay" in faults:
@@ -334,14 +346,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if cut is not None:
             body, self.close_connection = body[: int(len(body) * cut)], True
         # Counts before sending, because a test reads the counts as soon as its client has the answer.
-        self.server_.note(self.command, path, status, received, 0 if self.command == "HEAD" else len(body))
+        sent = 0 if self.command == "HEAD" else len(body)
+        self.server_.note(self.era, self.command, path, status, received, sent)
         if self.command != "HEAD":
             self.wfile.write(body)
             self.wfile.flush()
 
     def _reset(self, path, received):
         """Closes the connection with a RST, like a network or a server that breaks down."""
-        self.server_.note(self.command, path, 0, received, 0)
+        self.server_.note(self.era, self.command, path, 0, received, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RD)

@@ -3,7 +3,6 @@ in a test module or a conftest.py."""
 
 import os
 import pathlib
-import time
 
 import pytest
 import s3
@@ -11,13 +10,15 @@ import shard_sets
 from waiting import until
 
 from recstore.remote.cache import cache
+from recstore.remote.places import helper, storage
 from recstore.remote.places.choose_storage import storage_of
+from recstore.remote.places.helper import HELPER
 
 PARTS = [shard_sets.records(60, 60 * i) for i in range(6)]
 ALL = [record for part in PARTS for record in part]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running():
     pytest.importorskip("obstore")
     pytest.importorskip("moto")
@@ -26,14 +27,22 @@ def running():
 
 
 @pytest.fixture
-def server(running, request):
-    """The S3 server; `at` is the URL of this test's prefix, `prefix` its name."""
-    running.heal()
+def server(running, request, monkeypatch):
+    """The S3 server; `at` is the URL of this test's prefix, `prefix` its name. Failing requests are soon repeated."""
+    monkeypatch.setattr(storage, "FIRST_PAUSE", 0.01)
+    first_in_helper(monkeypatch, "import recstore.remote.places.storage as s; s.FIRST_PAUSE = 0.01")
     running.prefix = f"{abs(hash(request.node.nodeid))}"
     running.at = running.url(f"bucket/{running.prefix}")
     running.reset_counts()
     yield running
+    HELPER.close()  # it may still fetch files of this test in advance
     running.heal()
+    running.clear()
+
+
+def first_in_helper(monkeypatch, code):
+    """The helper process of this process first runs this code, when it starts the next time."""
+    monkeypatch.setattr(helper, "_BOOTSTRAP", helper._BOOTSTRAP.replace("main()", f"{code}; main()"))
 
 
 @pytest.fixture
@@ -46,7 +55,7 @@ def bucket(server):
 def made(server):
     """The server with a set of six shard files. `server.made` is the Manifest; the counts are reset."""
     server.made = shard_sets.write(server.at, PARTS, server.options)
-    reset_settled_counts(server)
+    server.reset_counts()
     return server
 
 
@@ -63,15 +72,6 @@ def fetched(server, ending=".recs"):
     """`(number, bytes)` of the objects sent whose paths have this ending."""
     sent = {path: n for path, n in server.sent.items() if path.endswith(ending) and n}
     return len(sent), sum(sent.values())
-
-
-def reset_settled_counts(server):
-    """Resets the counts once no more requests come, because another process may still be fetching."""
-    last = -1
-    while last != len(server.log):
-        last = len(server.log)
-        time.sleep(0.1)
-    server.reset_counts()
 
 
 def has_sent(server, n, ending=".recs"):

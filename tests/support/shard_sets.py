@@ -41,3 +41,11 @@ def write(url, parts, options=None, attributes=None):
             shards.append(put(storage, store))
     kind = "mapping" if is_mapping else "list"
     return manifest.commit(storage, lambda old: manifest.Manifest(kind, shards, attributes))
+
+
+def damage(storage, name):
+    """Flips a bit in the middle of an object. Returns its URL or path."""
+    data = bytearray(storage.read(name))
+    data[len(data) // 2] ^= 1
+    storage.write(name, bytes(data))
+    return storage.of(name)

@@ -1,5 +1,6 @@
 """Waits for conditions, threads, processes and programs, with a common limit by default."""
 
+import contextlib
 import os
 import pickle
 import signal
@@ -56,6 +57,45 @@ def in_child(work):
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+class Clock:
+    """Replaces the module time. A sleep passes at once, but counts as long as it says, or as `step` seconds. Then it
+    calls `act` with the number of sleeps so far."""
+
+    time, time_ns = staticmethod(time.time), staticmethod(time.time_ns)
+
+    def __init__(self, act=None, step=None):
+        self.now, self.act, self.step, self.sleeps = 0.0, act, step, 0
+
+    def monotonic(self):
+        return self.now
+
+    def monotonic_ns(self):
+        return int(self.now * 1e9)
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += self.step or seconds
+        self.sleeps += 1
+        if self.act is not None:
+            self.act(self.sleeps)
+
+
+@contextlib.contextmanager
+def alarm(seconds, error):
+    """Raises an error in the main thread after some seconds, unless the block has ended."""
+
+    def fail(*_):
+        raise error
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def attached(name, *counts):

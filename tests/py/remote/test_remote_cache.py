@@ -11,7 +11,7 @@ import time
 import pytest
 import shard_sets
 import waiting
-from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
 from waiting import in_child
 
 import recstore
@@ -25,36 +25,32 @@ from recstore.remote.set import names as names_of_files
 # ---- Damage and failures ----
 
 
-@pytest.mark.parametrize("fault", ["cut", "flip", "refuse", "reset"])
-def test_a_temporary_fault_is_not_an_error(made, tmp_path, fault):
-    getattr(made, fault)(fetch_process.TRIES - 1, match=r"\.recs")  # one object may get all of them
+def test_temporary_faults_are_not_errors(made, tmp_path):
+    for fault in ("cut", "flip", "refuse", "reset"):
+        getattr(made, fault)(fetch_process.TRIES - 1, match=r"\.recs")  # one object may get all of them
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
     assert made.left() == 0 and nothing_half_made(tmp_path)
 
 
-def test_the_error_of_a_permanent_fault_names_the_object(made, tmp_path):
-    name = made.made.hashes[3] + ".recs"
-    made.flip(100, match=name)
-    with pytest.raises(recstore.errors.CorruptError, match=f"in 3 tries.*{name}"):
-        recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
-    made.heal()
-    reset_settled_counts(made)
+def test_a_damaged_object(made, tmp_path):
+    name = f"{made.made.hashes[2]}.recs"
+    (content,) = made.objects(f"{made.prefix}/{name}").values()
+    wrong_size, flipped = "instead of", content[:500] + bytes([content[500] ^ 1]) + content[501:]
+    for wrong, fault in (
+        (content[:-9], wrong_size), (content + b"more", wrong_size), (b"", wrong_size),
+        (flipped, "the hash of its content"),
+    ):  # fmt: skip
+        made.put(f"{made.prefix}/{name}", wrong)
+        with pytest.raises(recstore.errors.CorruptError, match=f"{fault}.*in 3 tries.*{name}"):
+            recstore.open(made.at, cache=tmp_path, options=made.options)
+        assert nothing_half_made(tmp_path) and name not in names(tmp_path, ".recs")
+    made.put(f"{made.prefix}/{name}", content)
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
-
-
-@pytest.mark.parametrize("change", [lambda data: data[:-9], lambda data: data + b"more", lambda data: b""])
-def test_an_object_of_the_wrong_size(made, tmp_path, change):
-    key = f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs"
-    made.put(key, change(made.objects()[key]))
-    with pytest.raises(recstore.errors.CorruptError, match="instead of"):
-        recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert nothing_half_made(tmp_path)
 
 
 def test_a_removed_object(made, tmp_path):
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    made.delete(f"{made.at.removeprefix('s3://bucket/')}/{made.made.hashes[2]}.recs")
+    made.delete(f"{made.prefix}/{made.made.hashes[2]}.recs")
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: x[130]).match(f"newest manifest.*{made.made.hashes[2]}")
     assert x[5] == ALL[5]
     hashes = shard_sets.write(tmp_path / "set", PARTS).hashes
@@ -63,79 +59,64 @@ def test_a_removed_object(made, tmp_path):
     pytest.raises(recstore.errors.SegmentNotFoundError, lambda: y[130]).match(f"newest manifest.*{hashes[2]}")
 
 
-@pytest.mark.parametrize(("fault", "number"), [("deny", None), ("expire", 4)])
-def test_access_is_refused(made, tmp_path, fault, number):
-    match = made.at if number is None else made.made.hashes[number]
-    getattr(made, fault)(1000, **({} if number is None else {"match": match}))
-    with pytest.raises(recstore.errors.RemoteError, match="expired") as caught:
-        recstore.open(made.at, cache=tmp_path, options=made.options)
-    assert match in caught.value.url and nothing_half_made(tmp_path)
+def test_access_is_refused(made, tmp_path):
+    for fault, match in (("deny", made.at), ("expire", made.made.hashes[4])):
+        getattr(made, fault)(1000, match=match.removeprefix("s3://bucket"))
+        with pytest.raises(recstore.errors.RemoteError, match="expired") as caught:
+            recstore.open(made.at, cache=tmp_path, options=made.options)
+        assert match in caught.value.url and nothing_half_made(tmp_path)
+        made.heal()
 
 
-@pytest.mark.parametrize(
-    "bytes_, error",
-    [(b"{", recstore.errors.CorruptError), (b'{"recstore": "manifest", "format": 2}', recstore.errors.VersionError)],
-)
-def test_a_damaged_manifest(made, tmp_path, bytes_, error):
-    made.put(f"{made.at.removeprefix('s3://bucket/')}/manifest-2.json", bytes_)
-    with pytest.raises(error, match=r"manifest-2\.json"):
-        recstore.open(made.at, cache=tmp_path, options=made.options)
+def test_a_damaged_manifest(made, tmp_path):
+    for content, error in (
+        (b"{", recstore.errors.CorruptError),
+        (b'{"recstore": "manifest", "format": 2}', recstore.errors.VersionError),
+    ):
+        made.put(f"{made.prefix}/manifest-2.json", content)
+        with pytest.raises(error, match=r"manifest-2\.json"):
+            recstore.open(made.at, cache=tmp_path, options=made.options)
     assert recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)[3] == ALL[3]
 
 
-def test_a_damaged_copy_of_a_manifest_is_fetched_again(made, tmp_path):
-    recstore.open(made.at, cache=tmp_path, options=made.options)
+def test_damaged_copies_are_fetched_again(made, tmp_path):
+    recstore.open(made.at, cache=tmp_path, options=made.options).close()
     (path,) = (tmp_path / "recstore" / "sets").glob("*.json")
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-5])
-    assert recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)[3] == ALL[3]
+    paths = [tmp_path / "recstore" / f"{hash_}.recs" for hash_ in made.made.hashes]
+    contents = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.chmod(0o600)
+    paths[0].write_bytes(contents[0][:-1])
+    paths[1].write_bytes(b"")
+    paths[2].write_bytes(bytes(100) + contents[2][100:])  # the header
+    paths[3].write_bytes(contents[3][:10] + b"\xff" + contents[3][11:])  # the version
+    paths[4].rename(tmp_path / "elsewhere")
+    paths[4].symlink_to(tmp_path / "elsewhere")
+    os.link(paths[5], tmp_path / "second name")
+    made.reset_counts()
+    with recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options) as x:
+        assert x.to_list() == ALL
+    has_sent(made, 6)
+    assert [path.read_bytes() for path in paths] == contents
+    assert not any(path.is_symlink() or path.stat().st_nlink > 1 for path in paths)
 
 
-@pytest.mark.parametrize("damage", ["cut", "link", "second name", "header", "version", "empty"])
-def test_a_damaged_copy_is_fetched_again(made, tmp_path, damage):
-    recstore.open(made.at, cache=tmp_path, options=made.options).close()
-    path = tmp_path / "recstore" / f"{made.made.hashes[1]}.recs"
-    content = path.read_bytes()
-    path.chmod(0o600)
-    if damage == "cut":
-        path.write_bytes(content[:-1])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "header":
-        path.write_bytes(bytes(100) + content[100:])
-    elif damage == "version":
-        path.write_bytes(content[:10] + b"\xff" + content[11:])
-    elif damage == "link":
-        path.rename(tmp_path / "elsewhere")
-        path.symlink_to(tmp_path / "elsewhere")
-    else:
-        os.link(path, tmp_path / "elsewhere")
-    reset_settled_counts(made)
-    x = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
-    assert x.to_list() == ALL
-    has_sent(made, 1)
-    assert path.read_bytes() == content and not path.is_symlink() and path.stat().st_nlink == 1
-
-
-@pytest.mark.parametrize("way", ["write", "replace", "flip a byte"])
-def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch, way):
-    """The copy has the content of another shard file of the same size, or one wrong byte."""
+def test_a_copy_with_the_wrong_content_is_fetched_again(tmp_path, monkeypatch):
+    """The copies have the content of another shard file of the same size, or one wrong byte."""
     monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
-    parts = [["a" * 100] * 64, ["b" * 100] * 64, ["c" * 100, "d" * 100] * 32]
-    made = shard_sets.write(tmp_path / "set", parts)
-    at = tmp_path / "set"
+    parts = [[letter * 100] * 64 for letter in "abcd"] + [["e" * 100, "f" * 100] * 32]
+    found, at = shard_sets.write(tmp_path / "set", parts), tmp_path / "set"
     recstore.open(at, cache=tmp_path).close()
-    first, second = (tmp_path / "recstore" / f"{name}.recs" for name in made.hashes[:2])
-    assert made.sizes[0] == made.sizes[1]
-    content = bytearray((second if way != "flip a byte" else first).read_bytes())
-    if way == "flip a byte":
-        content = content.replace(b"a" * 100, b"a" * 99 + b"z")
-    if way == "replace":
-        (tmp_path / "other").write_bytes(content)
-        os.replace(tmp_path / "other", first)
-    else:
-        first.chmod(0o600)
-        first.write_bytes(content)
+    a, b, c, d, _ = (tmp_path / "recstore" / f"{hash_}.recs" for hash_ in found.hashes)
+    assert len(set(found.sizes[:4])) == 1
+    for path in (a, b):
+        path.chmod(0o600)
+    a.write_bytes(d.read_bytes())
+    b.write_bytes(b.read_bytes().replace(b"b" * 100, b"b" * 99 + b"z"))
+    (tmp_path / "other").write_bytes(d.read_bytes())
+    os.replace(tmp_path / "other", c)
     for _ in range(2):
         with recstore.open(at, cache=tmp_path) as x:
             assert x.to_list() == [record for part in parts for record in part]
@@ -205,20 +186,20 @@ def test_a_file_is_replaced_while_it_is_checked(tmp_path):
     segment.close()
 
 
-@pytest.mark.parametrize("lost", ["one page of each file", "all pages"])
-def test_a_crash_of_the_machine_loses_pages(tmp_path, monkeypatch, lost):
-    """A disk may have lost the pages that it confirmed, and kept the name, the size and the times of a file."""
+def test_a_crash_of_the_machine_loses_pages(tmp_path, monkeypatch):
+    """A disk may have lost one page or all pages that it confirmed, and kept the name, the size and the times of a
+    file."""
     monkeypatch.setattr(open_set, "_ALWAYS_CACHED", True)
     parts = [[f"{i} {k}" * 400 for k in range(100)] for i in range(4)]
     shard_sets.write(tmp_path / "set", parts)
     recstore.open(tmp_path / "set", cache=tmp_path).close()
     for number, path in enumerate(sorted((tmp_path / "recstore").rglob("*.*"))):
         before, size = path.stat(), path.stat().st_size
+        loses_all = number % 2 or size <= 8192
         path.chmod(0o600)
         with path.open("r+b") as file:
-            page = min(number + 2, size // 4096 - 1) if lost == "one page of each file" and size > 8192 else 0
-            file.seek(4096 * page)
-            file.write(bytes(min(size, 4096) if lost == "one page of each file" else size))
+            file.seek(0 if loses_all else 4096 * min(number + 2, size // 4096 - 1))
+            file.write(bytes(size if loses_all else 4096))
         path.chmod(0o400)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     monkeypatch.setattr(cache, "boot_id", lambda: bytes(range(16)))  # the machine starts again

@@ -5,10 +5,10 @@ import os
 import time
 
 import pytest
+from cli_folders import run  # noqa: F401 - a fixture
 
 import recstore
 from recstore.building import saving
-from recstore.cli import main
 from recstore.remote.set import collecting, manifest
 from recstore.remote.set.collecting import gc
 from recstore.remote.set.writer import ShardWriter
@@ -64,22 +64,8 @@ def test_manifests_stay_while_readers_may_use_them(w):
     age(w.url, "manifest-2.json", 7)
     result = gc(w.url)
     assert (result.manifests, result.kept) == ([1], [2]) and result.files == files(a)
-
-
-def test_the_newest_manifest_stays_at_any_age(w):
-    w.commit(w.write([1]))
     age_all(w.url, 1000)
-    assert gc(w.url, days=0).kept == [1] and manifest.load(w.storage, 1).length == 1
-
-
-def test_a_file_of_an_old_and_a_new_manifest_stays(w):
-    a, b = w.write([1]), w.write([2])
-    w.commit([a, b])
-    w.remove(b)
-    age_all(w.url, 30)
-    result = gc(w.url)
-    assert result.manifests == [1] and result.files == files(b)
-    assert sorted(os.listdir(w.url)) == sorted(["manifest-2.json", *files(a)])
+    assert gc(w.url, days=0).kept == [2], "the newest stays at any age"
 
 
 def test_filters_temporary_files_and_markers(tmp_path):
@@ -157,40 +143,26 @@ def test_invalid_arguments(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_in_an_object_store():
-    pytest.importorskip("obstore")
-    pytest.importorskip("moto")
-    s3 = pytest.importorskip("s3")
-    with s3.Server() as server:
-        w = ShardWriter(server.url("bucket/collected"), options=server.options, shard_records=1)
-        kept, lost = w.write([1, 2]), w.write(range(30))
-        w.commit(kept)
-        young = w.write([5])
-        for name in files(lost):
-            server.age(f"collected/{name}", 8 * DAY)
-        server.reset_counts()
-        assert sorted(gc(w.url, options=server.options).files) == sorted(files(lost))
-        assert len(server.log) < 15, "objects are removed together"
-        names = {key.removeprefix("collected/") for key in server.objects() if key.startswith("collected/")}
-        assert names == {"manifest-1.json", *files(kept), *files(young)}
-        server.deny(100, method="PUT")
-        with pytest.raises(recstore.errors.RemoteError, match="do not allow this"):
-            gc(w.url, options=server.options, days=0)
-        server.heal()
-        assert gc(w.url, options=server.options, days=0).files == files(young)
+def test_in_an_object_store(server):
+    w = ShardWriter(server.at, options=server.options, shard_records=1)
+    kept, lost = w.write([1, 2]), w.write(range(30))
+    w.commit(kept)
+    young = w.write([5])
+    for name in files(lost):
+        server.age(f"{server.prefix}/{name}", 8 * DAY)
+    server.reset_counts()
+    assert sorted(gc(w.url, options=server.options).files) == sorted(files(lost))
+    assert len(server.log) < 15, "objects are removed together"
+    names = {name for name, *_ in w.storage.list()}
+    assert names == {"manifest-1.json", *files(kept), *files(young)}
+    server.deny(100, method="PUT")
+    with pytest.raises(recstore.errors.RemoteError, match="do not allow this"):
+        gc(w.url, options=server.options, days=0)
+    server.heal()
+    assert gc(w.url, options=server.options, days=0).files == files(young)
 
 
 # ---- The commands ----
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        status = main.main(list(map(str, arguments)))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def test_recstore_gc(w, run):
@@ -204,16 +176,6 @@ def test_recstore_gc(w, run):
     assert json.loads(out) == {
         "manifests": [], "files": files(lost), "bytes": lost.nbytes, "kept": [1], "dry_run": False
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--days", "3"], "--days and --dry-run"), (["--dry-run"], "--days and --dry-run"),
-    (["x", "--dir", "y"], "--dir"), (["s3://b/x?y"], "has parameters"),
-    (["none"], "no files of a set")
-])  # fmt: skip
-def test_recstore_gc_refuses(run, arguments, message):
-    status, out, err = run("gc", *arguments)
-    assert (status, out) == (2 if "--" in message else 1, "") and message in err and err.startswith("recstore gc: ")
 
 
 def write_lines(folder, n=100):
@@ -241,18 +203,12 @@ def test_recstore_build_shards_of_a_mapping(tmp_path, run):
     assert manifest.load(ShardWriter(tmp_path / "set").storage, 1).kind == "mapping"
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--append", "-o", "y"], "--append needs --shards URL"),
-    (["--shard-bytes", "1GB", "-o", "y"], "--shard-bytes needs --shards URL"),
-    (["--shards", "set", "-o", "y"], "--shards and --output cannot be combined"),
-    (["--shards", "set", "--shared", "y"], "--shards and --shared cannot be combined"),
-    (["--shards", "set", "--shard-bytes", "much"], "a size is a number of bytes"),
-    (["--shards", "set", "--shard-bytes", "1kB"], "--shard-bytes must be at least 1MiB, not 1kB\n"),
-    (["--shards", "set", "--append", "--force"], "--append adds to the set and --force replaces it"),
-    (["--shards", "set", "--delimiter", ";"], "delimiter"), (["--shards", "s3://a:b@c/d"], "has credentials")
+@pytest.mark.parametrize("arguments", [
+    ["--shard-bytes", "1GB", "-o", "y"], ["--shards", "set", "--shared", "y"],
+    ["--shards", "set", "--delimiter", ";"], ["--shards", "s3://a:b@c/d"]
 ])  # fmt: skip
-def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments, message):
+def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     status, out, err = run("build", write_lines(tmp_path), *arguments)
-    assert (status, out) == (2, "") and message in err and err.startswith("recstore build: ")
+    assert (status, out) == (2, "") and err.startswith("recstore build: ")
     assert os.listdir(tmp_path) == ["x.jsonl"]

@@ -13,7 +13,7 @@ from s3_sets import ALL, PARTS
 from waiting import until
 
 import recstore
-from recstore.errors import CorruptError, OutOfSpaceError, RemoteError, SegmentNotFoundError
+from recstore.errors import CorruptError, OutOfSpaceError, SegmentNotFoundError
 from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.places.folder_store import PosixStorage
 from recstore.remote.set import copying, manifest, reading
@@ -33,15 +33,6 @@ def folder(tmp_path):
 
 def files(storage):
     return sorted(name for name, *_ in storage.list())
-
-
-def damage(path):
-    os.chmod(path, 0o600)
-    with open(path, "r+b") as file:
-        file.seek(-1, os.SEEK_END)
-        last = file.read()
-        file.seek(-1, os.SEEK_END)
-        file.write(bytes([last[0] ^ 1]))
 
 
 def test_from_folder_to_store_to_folder(folder, bucket, tmp_path):
@@ -93,23 +84,6 @@ def test_a_target_of_another_kind_is_refused_before_the_copy(folder, tmp_path):
     assert os.listdir(tmp_path / "map") == before
 
 
-def test_an_interrupted_copy_continues(made, tmp_path, monkeypatch):
-    """The store fails after some files; the next copy fetches only the others."""
-    source, target = storage_of(made.at, {**made.options, "patience": 0}), storage_of(tmp_path / "copy")
-    monkeypatch.setattr(copying, "THREADS", 1)
-    last = made.made.hashes[4]
-    made.refuse(100, match=last, status=500)
-    with pytest.raises(RemoteError, match=last):
-        copy_set(source, None, target)
-    assert files(target) == sorted(f"{hash_}.recs" for hash_ in made.made.hashes[:4])
-    assert not [name for name in os.listdir(target.url) if name.startswith(".")]
-    made.heal()
-    made.reset_counts()
-    assert [shard.hash for shard in copy_set(source, None, target).copied] == made.made.hashes[4:]
-    assert sum(path.endswith(".recs") for _, path, _ in made.log) == 2
-    assert recstore.open(target.url, verify="full").to_list() == ALL
-
-
 def test_a_killed_copy_continues(made, tmp_path, monkeypatch):
     for name in ("endpoint", "region", "access_key_id", "secret_access_key"):
         monkeypatch.setenv(f"AWS_{name}".upper(), made.options[name])
@@ -144,8 +118,8 @@ def test_a_damaged_answer_is_fetched_again(made, tmp_path):
 @pytest.mark.parametrize("change", ["damaged", "longer", "shorter", "missing"])
 def test_a_damaged_shard_file(folder, bucket, change):
     name = f"{manifest.load(folder, 1).hashes[3]}.recs"
-    path = folder.path(name)
-    damage(path)
+    path = shard_sets.damage(folder, name)
+    os.chmod(path, 0o600)
     if change == "longer":
         with open(path, "ab") as file:
             file.write(b"x" * 3_000_000)
@@ -162,26 +136,10 @@ def test_a_damaged_shard_file(folder, bucket, change):
 
 def test_a_damaged_filter(tmp_path, bucket):
     made = shard_sets.write(tmp_path / "set", PAIRS)
-    damage(tmp_path / "set" / f"{made.hashes[1]}.keys")
+    shard_sets.damage(storage_of(tmp_path / "set"), f"{made.hashes[1]}.keys")
     with pytest.raises(CorruptError, match="wrong checksum"):
         copy_set(storage_of(tmp_path / "set"), None, bucket)
     assert manifest.newest(bucket) == 0
-
-
-def test_a_source_that_forbids_lists(made, tmp_path):
-    made.deny(100, method="GET", match="list-type")
-    source = storage_of(made.at, made.options)
-    assert len(copy_set(source, 1, storage_of(tmp_path / "copy")).copied) == 6
-    with pytest.raises(RemoteError, match="cannot list .*URL@n"):
-        copy_set(source, None, storage_of(tmp_path / "copy"))
-
-
-def test_a_target_that_refuses(folder, bucket, server):
-    server.deny(1000, method="PUT")
-    with pytest.raises(RemoteError, match="do not allow this"):
-        copy_set(folder, None, bucket)
-    server.heal()
-    assert files(bucket) == []
 
 
 def test_files_that_disappear_from_the_target(folder, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import weakref
 import pytest
 import shard_sets
 from interpreters import unmaps_at_close
-from s3_sets import PARTS, fetched, has_sent, names, reset_settled_counts
+from s3_sets import PARTS, fetched, has_sent, names
 
 import recstore
 from recstore.remote import openers
@@ -17,13 +17,21 @@ ENTRIES = [{f"utt-{i:04d}": {"i": i} for i in range(50 * k, 50 * k + 50)} for k 
 MIXED = [{f"k{i}": i for i in range(k, 300, 6)} for k in range(6)]  # the key ranges of all files overlap
 
 
+@pytest.fixture
+def mixed(server):
+    """The server with a set of MIXED. `server.made` is the Manifest; the counts are reset."""
+    server.made = shard_sets.write(server.at, MIXED, server.options)
+    server.reset_counts()
+    return server
+
+
 def whole(parts):
     return {key: value for part in parts for key, value in part.items()}
 
 
-@pytest.mark.parametrize("parts", [ENTRIES, MIXED], ids=["ranges", "mixed"])
 @pytest.mark.parametrize("lazy", [False, True])
-def test_a_mapping_acts_as_a_dict(server, tmp_path, parts, lazy):
+def test_a_mapping_acts_as_a_dict(server, tmp_path, lazy):
+    parts = ENTRIES if lazy else MIXED
     shard_sets.write(server.at, parts, server.options)
     expected = whole(parts)
     with recstore.open(server.at, cache=tmp_path, lazy=lazy, options=server.options) as d:
@@ -59,7 +67,7 @@ def test_fields_of_values_can_be_pickled(tmp_path):
 
 def test_a_lookup_only_fetches_the_file_with_the_key(server, tmp_path):
     shard_sets.write(server.at, ENTRIES, server.options)
-    reset_settled_counts(server)
+    server.reset_counts()
     d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
     assert d["utt-0123"] == {"i": 123}
     has_sent(server, 1)
@@ -69,46 +77,54 @@ def test_a_lookup_only_fetches_the_file_with_the_key(server, tmp_path):
     has_sent(server, 1, ".keys")
 
 
-def test_filters_decide_where_ranges_overlap(server, tmp_path):
-    shard_sets.write(server.at, MIXED, server.options)
-    reset_settled_counts(server)
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    assert [key for key in ("k1x", "k2x", "k3x") if key in d] == []
-    assert fetched(server) == (0, 0)
-    assert len(names(tmp_path, ".keys")) >= 4  # the ranges of one or two files may exclude the keys
+def test_filters_decide_where_ranges_overlap(mixed, tmp_path):
+    d = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
+    requests, client = [], d._finder.opener.client
+
+    def ask(method, argument=None, ask=client.ask):
+        requests.append((method, len(argument)))
+        return ask(method, argument)
+
+    client.ask = ask
+    assert "k1x" not in d
+    # The ranges of one or two files may exclude the key.
+    assert requests == [("fetch", len(names(tmp_path, ".keys")))] and requests[0][1] >= 4, "in one request"
+    assert [key for key in ("k2x", "k3x") if key in d] == [] and fetched(mixed) == (0, 0)
     assert d["k7"] == 7
-    has_sent(server, 1)
-    reset_settled_counts(server)
-    again = recstore.open(f"{server.at}@1", cache=tmp_path, lazy=True, options=server.options)
-    assert "k1x" not in again and again["k7"] == 7 and server.log == []
+    has_sent(mixed, 1)
+    mixed.reset_counts()
+    again = recstore.open(f"{mixed.at}@1", cache=tmp_path, lazy=True, options=mixed.options)
+    assert "k1x" not in again and again["k7"] == 7 and mixed.log == []
 
 
-def test_a_damaged_filter_is_fetched_again(server, tmp_path):
-    found = shard_sets.write(server.at, MIXED, server.options)
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    server.flip(1, match=r"\.keys")
+def test_a_damaged_filter_is_fetched_again(mixed, tmp_path):
+    d = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
+    mixed.flip(1, match=r"\.keys")
     assert "k1x" not in d
     for name in names(tmp_path, ".keys"):
         path = tmp_path / "recstore" / name
         path.chmod(0o600)
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    again = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+    again = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
     assert "k1x" not in again and names(tmp_path, ".recs") == []
-    server.flip(100, match=found.hashes[5] + r"\.keys")
+    mixed.flip(100, match=mixed.made.hashes[5] + r"\.keys")
     for name in names(tmp_path, ".keys"):
         (tmp_path / "recstore" / name).unlink()
-    last = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    pytest.raises(recstore.errors.CorruptError, lambda: last.get("k1x")).match(found.hashes[5] + r"\.keys")
+    last = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
+    pytest.raises(recstore.errors.CorruptError, lambda: last.get("k1x")).match(mixed.made.hashes[5] + r"\.keys")
 
 
-def test_a_filter_of_another_shard_file_is_refused(server, tmp_path):
-    """Such a filter would silently hide existing keys."""
-    found = shard_sets.write(server.at, MIXED, server.options)
-    of_first, of_other = (f"{server.prefix}/{found.hashes[i]}.keys" for i in (0, 1))
-    server.put(of_first, server.objects()[of_other])
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    pytest.raises(recstore.errors.CorruptError, lambda: d["k0"]).match(f"{found.hashes[1]}.*{found.hashes[0]}")
+def test_a_wrong_filter_is_refused(mixed, tmp_path):
+    """The filter of another shard file would silently hide existing keys."""
+    hashes = mixed.made.hashes
+    keys = [f"{mixed.prefix}/{hash_}.keys" for hash_ in hashes]
+    filters = mixed.objects(mixed.prefix)
+    mixed.put(keys[0], filters[keys[1]])
+    d = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
+    pytest.raises(recstore.errors.CorruptError, lambda: d["k0"]).match(f"{hashes[1]}.*{hashes[0]}")
     assert d["k1"] == 1
+    mixed.put(keys[0], filters[keys[0]] + bytes(5000))
+    pytest.raises(recstore.errors.CorruptError, lambda: d["k0"]).match(f"instead of.*{hashes[0]}")
 
 
 def descriptors(folder):
@@ -121,9 +137,8 @@ def descriptors(folder):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
-def test_filters_take_no_descriptors_and_bounded_memory(server, tmp_path, monkeypatch):
-    shard_sets.write(server.at, MIXED, server.options)
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
+def test_filters_take_no_descriptors_and_bounded_memory(mixed, tmp_path, monkeypatch):
+    d = recstore.open(mixed.at, cache=tmp_path, lazy=True, options=mixed.options)
     assert "k1x" not in d  # the first lookup starts the fetching process
     opener = d._finder.opener
     size = os.path.getsize(tmp_path / "recstore" / names(tmp_path, ".keys")[0])
@@ -144,16 +159,16 @@ def mapped(folder):
 @unmaps_at_close
 def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
     """Keys, values and lookups share one mapping of a file, and release it together."""
-    parts = [{f"k{i}": {"i": i, "text": f"record {i}"} for i in range(k, 600, 12)} for k in range(12)]
+    parts = [{f"k{i}": {"i": i, "text": f"record {i}"} for i in range(k, 350, 7)} for k in range(7)]
     found = shard_sets.write(server.at, parts, server.options)
     expected, limit = whole(parts), 3 * max(found.sizes) + (4 << 10)
     d = recstore.open(server.at, cache=tmp_path, lazy=True, limit=limit, options=server.options)
     lazy_value = d.lazy()["k0"]
     for _ in range(2):
-        assert all(d[f"k{i}"] == expected[f"k{i}"] for i in range(0, 600, 7)) and mapped(tmp_path) <= 4
+        assert all(d[f"k{i}"] == expected[f"k{i}"] for i in range(0, 350, 5)) and mapped(tmp_path) <= 4
         assert list(d.values()) == list(expected.values()) and mapped(tmp_path) <= 4
         assert list(d) == list(expected) and dict(d.items()) == expected and mapped(tmp_path) <= 5
-        assert d.get_many(["k3", "k4", "k599"]) == [expected[f"k{i}"] for i in (3, 4, 599)]
+        assert d.get_many(["k3", "k4", "k349"]) == [expected[f"k{i}"] for i in (3, 4, 349)]
         assert len(d._finder.mappings) <= 4
     assert lazy_value["text"] == "record 0"
     d.close()
@@ -161,10 +176,10 @@ def test_a_lazy_mapping_keeps_few_files_mapped(server, tmp_path):
     assert mapped(tmp_path) == 0
 
 
-def test_a_freed_set_unmaps_its_files(server, tmp_path):
-    found = shard_sets.write(server.at, MIXED, server.options)
-    d = recstore.open(server.at, cache=tmp_path, options=server.options)
-    assert all(d[f"k{i}"] == i for i in range(300)) and len(d._finder.mappings) == len(found.hashes)
+def test_a_freed_set_unmaps_its_files(tmp_path):
+    shard_sets.write(tmp_path, MIXED)
+    d = recstore.open(tmp_path)
+    assert all(d[f"k{i}"] == i for i in range(300)) and len(d._finder.mappings) == len(MIXED)
     mapped_shards = weakref.ref(d._finder.shards.mapped)
     del d
     assert mapped_shards() is None
@@ -180,28 +195,6 @@ def test_closing_a_mapping_closes_its_copies(tmp_path):
     for lookup in (lambda: d["k1"], lambda: d["k5"], lambda: list(d), lambda: other["k2"], lambda: other["k3"]):
         pytest.raises(recstore.errors.ClosedError, lookup)
     assert pickle.loads(pickle.dumps(recstore.open(tmp_path)))["k3"] == 3
-
-
-def test_a_filter_that_is_too_large(server, tmp_path):
-    found = shard_sets.write(server.at, MIXED, server.options)
-    key = f"{server.prefix}/{found.hashes[5]}.keys"
-    server.put(key, server.objects()[key] + bytes(5000))
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    pytest.raises(recstore.errors.CorruptError, lambda: d.get("k1x")).match(f"instead of.*{found.hashes[5]}")
-
-
-def test_a_lookup_fetches_its_filters_in_one_request(server, tmp_path, monkeypatch):
-    shard_sets.write(server.at, MIXED, server.options)
-    d = recstore.open(server.at, cache=tmp_path, lazy=True, options=server.options)
-    requests, client = [], d._finder.opener.client
-
-    def ask(method, argument=None, ask=client.ask):
-        requests.append((method, len(argument)))
-        return ask(method, argument)
-
-    monkeypatch.setattr(client, "ask", ask)
-    assert "k1x" not in d
-    assert requests == [("fetch", len(names(tmp_path, ".keys")))] and requests[0][1] >= 4
 
 
 def test_a_repeated_key_has_the_value_of_the_last_file(tmp_path):

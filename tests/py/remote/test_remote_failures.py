@@ -18,11 +18,6 @@ from recstore.remote.places.choose_storage import storage_of
 from recstore.remote.set import collecting, manifest, shard_files
 from recstore.remote.set.writer import ShardWriter
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
-
-
 # ---- Several writers ----
 
 
@@ -35,10 +30,14 @@ def writes(url, options, which, parts, barrier):
 
 
 def check_every_record_once(storage, writers, parts):
-    contents = manifest.load(storage, manifest.newest(storage))
-    assert contents.number == writers * parts and contents.length == 10 * writers * parts
-    records = []
-    for name in contents.hashes:
+    """Each manifest adds files to the previous one, and the last one has every record once."""
+    hashes, records = [], []
+    for number in range(1, writers * parts + 1):
+        contents = manifest.load(storage, number)
+        assert contents.length == 10 * number and contents.hashes[: len(hashes)] == hashes
+        hashes = contents.hashes
+    assert manifest.newest(storage) == contents.number
+    for name in hashes:
         copy = os.path.join(os.getcwd(), f"{name}.recs")
         with open(copy, "wb") as file:
             storage.read_into(f"{name}.recs", file)
@@ -79,7 +78,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
     w = ShardWriter(url, options=options)
     w.commit(w.write([1, 2, 3]))
     (tmp_path / "temporary").mkdir()
-    for pause in (0.0, 0.01, 0.05, 0.1):
+    for pause in (0.0, 0.01, 0.05):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED_WRITER, url, repr(options), str(tmp_path / "temporary")],
             stdout=subprocess.PIPE,
@@ -93,7 +92,7 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
         process.wait()
         process.stdout.close()
         assert os.listdir(tmp_path / "temporary") == []
-    assert len(list(w.storage.list())) > 12
+    assert len(list(w.storage.list())) > 9
     collecting.gc(url, days=0, options=options)
     names = sorted(name for name, *_ in w.storage.list())
     assert names == sorted([f"{manifest.load(w.storage, 1).hashes[0]}.recs", "manifest-1.json"])
@@ -103,15 +102,15 @@ def test_gc_removes_all_files_of_a_killed_writer(server, tmp_path, kind):
 # ---- Failures ----
 
 
-@pytest.mark.parametrize("fault", ["expire", "refuse", "reset", "deny"])
+@pytest.mark.parametrize("fault", ["refuse", "deny"])
 def test_a_store_that_fails_in_the_middle(server, fault):
-    w = ShardWriter(server.at, options=server.options | {"patience": 0.3}, shard_records=10)
+    w = ShardWriter(server.at, options=server.options | {"patience": 0.02}, shard_records=10)
     w.commit(w.write([1]))
     before = {name for name, *_ in w.storage.list()}
 
     def records():
-        for i in range(1000):
-            if i == 500:
+        for i in range(200):
+            if i == 100:
                 getattr(server, fault)(10_000)
             yield i
 
@@ -121,41 +120,6 @@ def test_a_store_that_fails_in_the_middle(server, fault):
     assert manifest.newest(w.storage) == 1
     collecting.gc(server.at, days=0, options=server.options)
     assert {name for name, *_ in w.storage.list()} == before
-
-
-@pytest.mark.parametrize("fault", ["refuse", "reset", "expire"])
-def test_temporary_faults(server, fault):
-    w = ShardWriter(server.at, options=server.options, shard_records=10)
-
-    def records():
-        for i in range(200):
-            if i % 50 == 25:
-                getattr(server, fault)(1)
-            yield i
-
-    entry = w.write(records())
-    getattr(server, fault)(1)
-    assert w.commit(entry) == 1 and manifest.load(w.storage, 1).length == 200 and server.left() == 0
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_commit_whose_answer_is_lost(server, after):
-    w = ShardWriter(server.at, options=server.options)
-    first, second = w.write([1]), w.write([2])
-    for entry in (first, second):
-        server.reset(1, method="PUT", match="manifest-", after=after)
-        w.commit(entry, append=True)
-    assert server.left() == 0 and manifest.newest(w.storage) == 2
-    assert manifest.load(w.storage, 2).hashes == first.hashes + second.hashes
-
-
-def test_a_refused_commit(server):
-    w = ShardWriter(server.at, options=server.options)
-    entry = w.write([1])
-    server.deny(10_000, method="PUT")
-    pytest.raises(recstore.errors.RemoteError, lambda: w.commit(entry)).match(r"cannot write .*manifest-1\.json")
-    server.heal()
-    assert manifest.newest(w.storage) == 0
 
 
 def test_a_full_local_disk(server, tmp_path):

@@ -5,13 +5,11 @@ import errno
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
-from s3_sets import ALL, has_sent, names, nothing_half_made
+from s3_sets import ALL, first_in_helper, has_sent, names, nothing_half_made
 from waiting import LIMIT_S, in_child, until
 
 import recstore
@@ -39,9 +37,15 @@ def test_one_process_serves_all_sets_and_ends_after_the_last(made, tmp_path):
     assert in_child(work) == (False, False, 0)
 
 
-def test_a_killed_process_is_replaced(made, tmp_path):
+@pytest.fixture
+def x(made, tmp_path):
+    """A lazy list that has fetched its first file."""
     x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
     assert x[0] == ALL[0]
+    return x
+
+
+def test_a_killed_process_is_replaced(made, tmp_path, x):
     killed = HELPER._process
     killed.kill()
     assert x[70] == ALL[70] and HELPER._process.pid != killed.pid
@@ -53,42 +57,21 @@ def test_a_killed_process_is_replaced(made, tmp_path):
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL and nothing_half_made(tmp_path)
 
 
-def test_a_process_that_is_always_killed(made, tmp_path, monkeypatch):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    x.selection.shards.opener.client.close()
-    monkeypatch.setattr(helper, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
-    pytest.raises(recstore.errors.RemoteError, lambda: x[0]).match("3 times, last with status -9.*memory")
-    monkeypatch.undo()
-    assert x[0] == ALL[0]
+def test_a_process_that_is_always_killed(x, monkeypatch):
+    HELPER.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(helper, "_BOOTSTRAP", "import os; os.kill(os.getpid(), 9)  # {path}")
+        pytest.raises(recstore.errors.RemoteError, lambda: x[70]).match("3 times, last with status -9.*memory")
+    assert x[70] == ALL[70]
 
 
-def test_an_idle_process_ends_and_comes_back(made, tmp_path, monkeypatch):
-    code = helper._BOOTSTRAP.replace("main()", "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0; main()")
-    monkeypatch.setattr(helper, "_BOOTSTRAP", code)
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
+def test_an_idle_process_ends_and_comes_back(x, monkeypatch):
+    HELPER.close()
+    first_in_helper(monkeypatch, "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0")
+    assert x[70] == ALL[70]
     first = HELPER._process
     assert first.wait(LIMIT_S) == 0
-    assert x[70] == ALL[70] and HELPER._process is not first
-
-
-def test_the_process_ends_with_its_standard_input(tmp_path):
-    """The standard input of a fetching process closes however its parent ends."""
-    command = [sys.executable, "-m", "recstore.remote.cache.fetch_process"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    target = pickle.dumps(storage_of(tmp_path)), str(tmp_path / "c"), None
-    process.stdin.write(helper.pack((1, "list", target, ["manifest-"])))
-    process.stdin.flush()
-    size = int.from_bytes(process.stdout.read(8), "little")
-    assert pickle.loads(process.stdout.read(size)) == (1, None, [])
-    process.stdin.close()
-    assert process.wait(LIMIT_S) == 0
-    process.stdout.close()
-
-
-def test_an_unknown_option(made, tmp_path):
-    with pytest.raises((recstore.errors.RemoteError, TypeError, ValueError), match="no_such_thing"):
-        recstore.open(made.at, cache=tmp_path, options={**made.options, "no_such_thing": "x"})
+    assert x[130] == ALL[130] and HELPER._process is not first
 
 
 def test_errors_are_sent_unchanged():
@@ -120,10 +103,21 @@ def test_messages_that_arrive_in_pieces():
     assert received == [(1, "a"), (2, "b" * 300)]
 
 
-def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
-    """A thread may return from reading the pipe of a process after another process has replaced it."""
+@pytest.fixture
+def client(made, tmp_path):
+    """A Client whose fetching process has answered a request."""
     client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
+    answers(client)
+    yield client
+    client.close()
+
+
+def answers(client):
     assert len(client.ask("list", "manifest-")) == 1
+
+
+def test_bytes_of_an_ended_process_are_ignored(client, monkeypatch):
+    """A thread may return from reading the pipe of a process after another process has replaced it."""
     read = helper._read
 
     def late(pipe):
@@ -135,15 +129,12 @@ def test_bytes_of_an_ended_process_are_ignored(made, tmp_path, monkeypatch):
         return helper.pack((HELPER._number, None, "of the ended process"))[:-3]
 
     monkeypatch.setattr(helper, "_read", late)
-    assert len(client.ask("list", "manifest-")) == 1
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
+    answers(client)
 
 
-def test_an_interrupted_half_sent_request(made, tmp_path):
+def test_an_interrupted_half_sent_request(client):
     """The process has to end, because it would take the next request for the rest of this one."""
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
     process = HELPER._process
 
     class Pipe:
@@ -155,41 +146,37 @@ def test_an_interrupted_half_sent_request(made, tmp_path):
             raise KeyboardInterrupt
 
     process.stdin = Pipe(process.stdin)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
-    assert len(client.ask("list", "manifest-")) == 1 and process.returncode == 0
-    client.close()
+    pytest.raises(KeyboardInterrupt, answers, client)
+    assert process.returncode == 0
+    answers(client)
 
 
-def test_an_interrupt_between_answers(made, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("place", "name", "error"), [
+    (HELPER, "_take", KeyboardInterrupt), (helper.pickle, "loads", ValueError)
+])  # fmt: skip
+def test_an_error_between_answers(client, monkeypatch, place, name, error):
     """The process has to end, or a thread whose answer was in the same bytes would wait forever."""
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
+
+    def fail(*_):
+        raise error
+
     process = HELPER._process
-
-    def interrupt(*answer):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(HELPER, "_take", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, fail)
+        pytest.raises(error, answers, client)
     assert not HELPER.running and process.returncode == 0
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
 
 
-def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypatch):
-    client = fetch_client.Client(storage_of(made.at, made.options), cache.Cache(tmp_path))
-    assert len(client.ask("list", "manifest-")) == 1
+def test_an_interrupt_while_another_thread_has_the_lock(client, monkeypatch):
     read, has_lock = helper._read, threading.Event()
 
     def hold():
         with HELPER._changed:
             has_lock.set()
-            time.sleep(0.2)  # until the main thread waits for the lock
+            time.sleep(0.1)  # until the main thread waits for the lock
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.5)
+            time.sleep(0.1)
 
     def slow(pipe):
         monkeypatch.setattr(helper, "_read", read)
@@ -199,11 +186,9 @@ def test_an_interrupt_while_another_thread_has_the_lock(made, tmp_path, monkeypa
         return data
 
     monkeypatch.setattr(helper, "_read", slow)
-    with pytest.raises(KeyboardInterrupt):
-        client.ask("list", "manifest-")
+    pytest.raises(KeyboardInterrupt, answers, client)
     assert not HELPER._reading and not HELPER.running
-    assert len(client.ask("list", "manifest-")) == 1
-    client.close()
+    answers(client)
 
 
 def test_a_request_without_a_set_keeps_the_process(tmp_path, monkeypatch):
@@ -236,10 +221,8 @@ def test_files_of_a_dead_holder_are_removed(made, tmp_path):
     assert nothing_half_made(tmp_path)
 
 
-def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
-    into = cache.Cache(tmp_path)
-    client = fetch_client.Client(storage_of(made.at, made.options), into)
-    path = os.path.join(into.sets, "x" + cache.LOCK)
+def test_waiting_processes_raise_the_error_of_the_holder(tmp_path):
+    options, path = {"secret": "one"}, os.path.join(tmp_path, "x" + cache.LOCK)
     error = recstore.errors.RemoteError("it failed", "s3://x")
     held_lock = native.Lock(path)
     assert held_lock.state == native.HELD
@@ -250,33 +233,22 @@ def test_waiting_processes_raise_the_error_of_the_holder(made, tmp_path):
     def fail_at_third_sleep(seconds):
         slept.append(seconds)
         if len(slept) == 3:
-            held_lock.write(fetch_client._failure(error, made.options))
+            held_lock.write(fetch_client._failure(error, options))
             held_lock.close()
 
-    wait = cache.Wait(made.at)
+    wait = cache.Wait("s3://x")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", fail_at_third_sleep)
         with pytest.raises(recstore.errors.RemoteError, match="it failed"):
-            fetch_client._wait_for(waiting_lock, made.options, wait, group=False)
+            fetch_client._wait_for(waiting_lock, options, wait, group=False)
     waiting_lock.close()
     assert slept == sorted(slept) and slept[0] < slept[-1]  # with growing pauses
     failure = fetch_client._failure(error, {"secret": "other"})
-    assert fetch_client._error_in(failure, made.options) is None  # other credentials
+    assert fetch_client._error_in(failure, options) is None  # other credentials
     assert str(fetch_client._error_in(failure, {"secret": "other"})) == str(error)
     assert all(fetch_client._error_in(failure[:size], {"secret": "other"}) is None for size in range(len(failure) - 1))
     # Comparing lock files does not show whether two processes had the same options.
     assert fetch_client._failure(error, {"secret": "other"})[16:32] != failure[16:32]
-    client.close()
-
-
-def test_waiting_is_logged(caplog):
-    wait = cache.Wait("s3://x")
-    wait.pause()
-    wait.begin -= 11
-    wait.pause()
-    wait.pause()
-    (record,) = caplog.records
-    assert "s3://x" in record.getMessage()
 
 
 # ---- Hints ----
@@ -357,21 +329,10 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
     assert sorted(slow.began) == [f"hinted {i}" for i in range(10)]
 
 
-def test_the_process_ends_with_a_closed_lazy_set(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
-    process = HELPER._process
-    assert process.poll() is None
-    x.close()
-    assert HELPER._process is None and process.returncode == 0
-
-
 # ---- Forks ----
 
 
-def test_a_forked_child_has_its_own_process(made, tmp_path):
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
+def test_a_forked_child_has_its_own_process(made, x):
     parent_pid = HELPER._process.pid
     record, child_pid = in_child(lambda: (x[70], HELPER._process.pid))
     assert record == ALL[70] and child_pid != parent_pid
@@ -379,10 +340,8 @@ def test_a_forked_child_has_its_own_process(made, tmp_path):
     has_sent(made, 3)
 
 
-def test_a_forked_child_does_not_keep_the_parents_process_alive(made, tmp_path):
+def test_a_forked_child_does_not_keep_the_parents_process_alive(x):
     """The child has closed the pipes of the process."""
-    x = recstore.open(made.at, cache=tmp_path, lazy=True, options=made.options)
-    assert x[0] == ALL[0]
     process, (reading, writing) = HELPER._process, os.pipe()
     pid = os.fork()
     if not pid:

@@ -1,15 +1,12 @@
 """recstore.remote.set.manifest: parsing, including malicious bytes, and commits of several writers."""
 
 import json
-import multiprocessing
 import os
-import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreters import FREE_THREADED
-from waiting import together
 
 import recstore
 from recstore.remote.places import folder_store
@@ -60,12 +57,12 @@ def test_a_shard_file_with_more_records_than_its_bytes_can_hold():
     refuses(numbered(Manifest("list", more_than_a_store_may_have)).dump(), "do not add up")
 
 
-@pytest.mark.parametrize("depth", [*range(900, 1000, 3), 5000])
-def test_deeply_nested_attributes(depth):
+def test_deeply_nested_attributes():
     """json can read some depths that it cannot write."""
     raw = numbered(Manifest("list", shards(3))).dump()
-    raw = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
-    refuses(raw, "nested too deeply|its fingerprint")
+    for depth in (*range(900, 1000, 3), 5000):
+        deep = raw.replace(b'"attributes":{}', b'"attributes":{"a":' + b"[" * depth + b"]" * depth + b"}")
+        refuses(deep, "nested too deeply|its fingerprint")
 
 
 def test_many_small_lists_are_refused_before_parsing():
@@ -95,18 +92,18 @@ def test_the_fingerprint_only_depends_on_the_content():
     assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 6
 
 
-def test_a_hundred_thousand_shard_files_take_less_than_30_mb():
+def test_thirty_thousand_shard_files_take_less_than_9_mb():
     import tracemalloc
 
-    data = numbered(Manifest("list", shards(100_000))).dump()
+    data = numbered(Manifest("list", shards(30_000))).dump()
     tracemalloc.start()
     try:
         found = Manifest.parse(data, "there")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    limit = 35e6 if FREE_THREADED else 30e6  # free-threaded objects have 16 more bytes
-    assert len(found) == 100_000 and peak + len(data) < limit
+    limit = 10.5e6 if FREE_THREADED else 9e6  # free-threaded objects have 16 more bytes
+    assert len(found) == 30_000 and peak + len(data) < limit
 
 
 # ---- Untrusted bytes ----
@@ -177,9 +174,12 @@ PLACES = [(key,) for key in document("mapping")] + [
 ]
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(PLACES), JSON), min_size=1, max_size=3))
-def test_any_values_in_any_fields(changes):
+EDITS = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 255)), max_size=2)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), JSON), max_size=3), EDITS, st.integers(0, 1))
+def test_any_values_in_any_fields_and_any_bytes(changes, edits, cut):
     wrong = document("mapping")
     for path, value in changes:
         inner, path = wrong, [key for key in path if key is not None]
@@ -187,23 +187,11 @@ def test_any_values_in_any_fields(changes):
             inner = inner[key] if isinstance(inner, (dict, list)) and (key in inner or type(key) is int) else {}
         if isinstance(inner, dict) or isinstance(inner, list) and type(path[-1]) is int and len(inner) > 2:
             inner[path[-1]] = value
+    data = bytearray(json.dumps(wrong).encode())
+    for at, byte in edits:
+        data[at % len(data)] = byte
     try:
-        found = parse(wrong)
-    except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
-        assert error.filename == "there"
-    else:
-        check(found)
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.data())
-def test_any_bytes_changed(data):
-    whole = bytearray(numbered(Manifest("mapping", shards(3, "mapping"))).dump())
-    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=4)):
-        whole[at] = data.draw(st.integers(0, 255))
-    cut = data.draw(st.integers(0, 9))
-    try:
-        found = parse(bytes(whole[: len(whole) - cut]))
+        found = parse(bytes(data[: len(data) - cut]))
     except (recstore.errors.CorruptError, recstore.errors.VersionError) as error:
         assert error.filename == "there"
     else:
@@ -256,12 +244,6 @@ def test_a_manifest_that_is_too_large_for_readers_is_not_written(tmp_path, monke
     assert os.listdir(tmp_path) == []
 
 
-def test_a_failing_change_changes_nothing(tmp_path):
-    storage = storage_of(tmp_path)
-    pytest.raises(ZeroDivisionError, lambda: manifest.commit(storage, lambda old: 1 / 0))
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_manifest_with_the_wrong_number_is_damaged(tmp_path):
     storage = storage_of(tmp_path)
     storage.write("manifest-5.json", numbered(Manifest(), 4).dump())
@@ -285,8 +267,9 @@ def test_another_writer_between_load_and_put(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["folder", "link to nothing", "link to itself"])
-def test_a_folder_or_link_has_the_name_of_the_next_manifest(tmp_path, what):
+def test_a_folder_or_link_has_the_name_of_the_next_manifest(tmp_path, monkeypatch, what):
     """The folder or link is not listed as a manifest, and a put cannot replace it."""
+    monkeypatch.setattr(manifest, "_TURNS", 2)
     storage = storage_of(tmp_path)
     manifest.commit(storage, lambda old: Manifest("list", shards(1)))
     if what == "folder":
@@ -312,37 +295,3 @@ def test_a_manifest_that_is_listed_late(tmp_path):
         manifest.commit(storage_of(tmp_path), lambda old, n=number: Manifest("list", shards(n)))
     made = manifest.commit(Late(tmp_path), lambda old: Manifest("list", [*old.shards(), *shards(3)[len(old) :]]))
     assert made.number == 3 and made.shards() == shards(3)
-
-
-def appends(storage, which, times, wait=None):
-    if wait is not None:
-        wait()
-    for i in range(times):
-        shard = Shard(f"{which:020x}{i:020x}", 1, 1)
-        manifest.commit(storage, lambda old, new=shard: Manifest("list", [*(old.shards() if old else []), new]))
-
-
-def check_commits(storage, n):
-    """Checks that there are n manifests, each with one more shard file than the previous one."""
-    before = []
-    for number in range(1, n + 1):
-        hashes = manifest.load(storage, number).hashes
-        assert hashes[:-1] == before
-        before = hashes
-    assert len(set(before)) == n and manifest.newest(storage) == n
-
-
-def test_threads_race(tmp_path):
-    storage, barrier = storage_of(tmp_path), threading.Barrier(6)
-    threads = [threading.Thread(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(6)]
-    together(threads)
-    check_commits(storage, 30)
-
-
-def test_processes_race(tmp_path):
-    storage, context = storage_of(tmp_path), multiprocessing.get_context("fork")
-    barrier = context.Barrier(4)
-    processes = [context.Process(target=appends, args=(storage, i, 5, barrier.wait)) for i in range(4)]
-    together(processes)
-    assert [process.exitcode for process in processes] == [0] * 4
-    check_commits(storage, 20)

@@ -4,16 +4,14 @@ import importlib
 import os
 import pathlib
 import pickle
-import resource
-import signal
 import stat
 import sys
 
 import descriptors
 import pytest
 import shard_sets
-from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made, reset_settled_counts
-from waiting import until
+from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
+from waiting import alarm, until
 
 import recstore
 from recstore.remote import cached_manifests, openers, tokens
@@ -32,7 +30,7 @@ def test_a_list_is_only_fetched_once(made, tmp_path):
     assert names(tmp_path, ".recs") == sorted(f"{one}.recs" for one in made.made.hashes)
     assert {stat.S_IMODE(os.stat(tmp_path / "recstore" / name).st_mode) for name in names(tmp_path, ".recs")} == {0o400}
     assert nothing_half_made(tmp_path)
-    reset_settled_counts(made)
+    made.reset_counts()
     again = recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options)
     assert again.to_list() == ALL and made.log == []  # no request at all
 
@@ -268,7 +266,7 @@ def test_a_set_that_was_replaced_at_a_url(made, tmp_path):
 
 def test_a_set_that_was_replaced_at_once_by_one_of_the_same_size(made, tmp_path):
     """The listing shows the same size, and the same second."""
-    for text in ("a", "b", "c"):
+    for text in ("a", "b"):
         made.delete(f"{made.prefix}/manifest-1.json")
         shard_sets.write(made.at, [[text * 9]], made.options)
         for _ in range(2):
@@ -339,19 +337,9 @@ def test_descriptors_are_closed(made, tmp_path):
 
 
 def test_an_interrupted_opening_leaves_no_files(made, tmp_path):
-    made.delay(3, times=6, match=r"\.recs")
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 1.0)
-            recstore.open(made.at, cache=tmp_path, options=made.options)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    made.delay(1, times=6, match=r"\.recs")
+    with pytest.raises(KeyboardInterrupt), alarm(0.5, KeyboardInterrupt):
+        recstore.open(made.at, cache=tmp_path, options=made.options)
     assert nothing_half_made(tmp_path)
     made.heal()
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL
@@ -359,14 +347,10 @@ def test_an_interrupted_opening_leaves_no_files(made, tmp_path):
 
 def test_a_set_may_have_more_shard_files_than_descriptors(tmp_path):
     shard_sets.write(tmp_path / "set", [[i] for i in range(80)])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     x = recstore.open(tmp_path / "set")
     highest = max(map(int, os.listdir("/proc/self/fd"))) if os.path.isdir("/proc/self/fd") else 200
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
-    try:
+    with descriptors.limit(highest + 20):
         assert x.to_list() == list(range(80))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize(("package", "enter"), [

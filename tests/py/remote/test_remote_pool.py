@@ -51,17 +51,6 @@ def test_without_processes(tmp_path, workers):
     assert len(entries) == 1 and w.commit(entries) == 1 and len(read(w)) == 2000
 
 
-def test_an_error_in_a_worker(tmp_path):
-    pq = pytest.importorskip("pyarrow.parquet")
-    for i in range(3):
-        pq.write_table(pa.table({"id": range(100)}), tmp_path / f"{i}.parquet", row_group_size=20)
-    w = ShardWriter(tmp_path / "file" / "set")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
-        pool.write(w, recstore.sources.parquet(str(tmp_path / "*.parquet")), 2)
-    assert multiprocessing.active_children() == []
-
-
 def test_a_killed_worker(tmp_path, monkeypatch):
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"id": range(1000)}), tmp_path / "x.parquet", row_group_size=100)

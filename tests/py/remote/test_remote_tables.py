@@ -140,18 +140,13 @@ def test_fitted():
 
 
 @pytest.fixture
-def remote(tmp_path, monkeypatch):
-    """`(server, URL)` of a set in a bucket, with a separate folder for temporary files."""
-    pytest.importorskip("obstore")
-    pytest.importorskip("moto")
-    import s3
-
+def remote(server, tmp_path, monkeypatch):
+    """The server with a set at `server.at`, and a separate folder for temporary files."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with s3.Server() as server:
-        shard_sets.write(server.url("bucket/set"), PARTS, server.options)
-        server.reset_counts()
-        yield server, server.url("bucket/set")
+    shard_sets.write(server.at, PARTS, server.options)
+    server.reset_counts()
+    return server
 
 
 def require_fetched(server, *parts):
@@ -161,11 +156,10 @@ def require_fetched(server, *parts):
 
 
 def test_a_task_only_fetches_its_shard_file(remote, tmp_path):
-    server, url = remote
-    parts = shard_tables.parts(url, options=server.options)
-    assert parts[1].where == f"{url}/{parts[1].hash}.recs"
+    parts = shard_tables.parts(remote.at, options=remote.options)
+    assert parts[1].where == f"{remote.at}/{parts[1].hash}.recs"
     assert rows(parts[1]) == PARTS[1]
-    require_fetched(server, parts[1])
+    require_fetched(remote, parts[1])
     tables = parts[0].tables()
     next(tables)
     assert os.listdir(tmp_path / "temporary") == []  # while the file is open
@@ -173,39 +167,36 @@ def test_a_task_only_fetches_its_shard_file(remote, tmp_path):
 
 
 def test_a_task_reads_from_the_cache_of_its_machine(remote, tmp_path):
-    server, url = remote
-    parts = shard_tables.parts(url, options=server.options, cache=tmp_path / "cache")
+    parts = shard_tables.parts(remote.at, options=remote.options, cache=tmp_path / "cache")
     assert rows(parts[1]) == PARTS[1]
-    require_fetched(server, parts[1])
-    names = sorted(path.rpartition("/")[2] for _, path, _ in server.log)
+    require_fetched(remote, parts[1])
+    names = sorted(path.rpartition("/")[2] for _, path, _ in remote.log)
     (manifest,) = (name for name in names if name.startswith("manifest-"))
     assert names == sorted(["bucket", manifest, f"{parts[1].hash}.recs"])
-    server.refuse(100)
-    assert rows(parts[1]) == PARTS[1] and server.left() == 100  # without any request
-    server.heal()
-    server.reset_counts()
+    remote.refuse(100)
+    assert rows(parts[1]) == PARTS[1] and remote.left() == 100  # without any request
+    remote.heal()
+    remote.reset_counts()
     assert rows(parts[0]) == PARTS[0]
-    require_fetched(server, parts[0])
+    require_fetched(remote, parts[0])
     assert len(glob.glob(str(tmp_path / "cache/**/*.recs"), recursive=True)) == 2
     assert os.listdir(tmp_path / "temporary") == []
 
 
 def test_the_limit_of_the_cache_of_a_task(remote, tmp_path):
-    server, url = remote
     folder = tmp_path / "cache"
-    sizes = [part.nbytes for part in shard_tables.parts(url, options=server.options)]
-    parts = shard_tables.parts(url, options=server.options, cache=folder, limit=f"{max(sizes) + 100} B")
+    sizes = [part.nbytes for part in shard_tables.parts(remote.at, options=remote.options)]
+    parts = shard_tables.parts(remote.at, options=remote.options, cache=folder, limit=f"{max(sizes) + 100} B")
     assert [rows(part) for part in parts + parts] == PARTS + PARTS
     assert len(glob.glob(str(folder / "recstore/*.recs"))) == 1
     with pytest.raises(ValueError, match="give cache= too"):
-        shard_tables.parts(url, options=server.options, limit="1 GB")
+        shard_tables.parts(remote.at, options=remote.options, limit="1 GB")
     with pytest.raises(ValueError, match="a size is"):
-        shard_tables.parts(url, options=server.options, cache=folder, limit="much")
+        shard_tables.parts(remote.at, options=remote.options, cache=folder, limit="much")
 
 
 def test_a_killed_task_leaves_no_file(remote, tmp_path):
-    server, url = remote
-    (part, _) = shard_tables.parts(url, options=server.options)
+    (part, _) = shard_tables.parts(remote.at, options=remote.options)
     reading, writing = os.pipe()
 
     class Silent(folder_store.PosixStorage):
@@ -227,11 +218,10 @@ def test_a_killed_task_leaves_no_file(remote, tmp_path):
 
 
 def test_a_damaged_download(remote, tmp_path):
-    server, url = remote
-    part, _ = shard_tables.parts(url, options=server.options)
-    server.flip(1, match=part.hash)
+    part, _ = shard_tables.parts(remote.at, options=remote.options)
+    remote.flip(1, match=part.hash)
     assert rows(part) == PARTS[0]
-    server.flip(3, match=part.hash)
+    remote.flip(3, match=part.hash)
     with pytest.raises(CorruptError, match="does not match its name") as raised:
         rows(part)
     assert raised.value.filename == part.where and os.listdir(tmp_path / "temporary") == []

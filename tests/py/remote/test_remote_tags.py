@@ -3,13 +3,11 @@
 import json
 import os
 import pickle
-import threading
 
 import pytest
-import shard_sets
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from s3_sets import ALL, PARTS
+from s3_sets import ALL
 
 import recstore
 from recstore.errors import CorruptError, RemoteError, SegmentNotFoundError, VersionError
@@ -64,14 +62,11 @@ def test_a_missing_manifest_has_no_tag(w, tmp_path):
     assert tags.every(w.storage) == {} and not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("name", ["", "1", "-a", "a b", "a/b", "a@b", "ä", "a" * 101, "a\n", None])
-def test_invalid_names(w, name):
-    pytest.raises(ValueError, lambda: w.tag(name)).match("is not a valid tag")
-
-
-@pytest.mark.parametrize("number", [0, -1, True, 1.0, "1"])
-def test_invalid_numbers(w, number):
-    pytest.raises(ValueError, lambda: w.tag("best", number)).match("number must be None or")
+def test_invalid_names_and_numbers(w):
+    for name in ("", "1", "-a", "a b", "a/b", "a@b", "ä", "a" * 101, "a\n", None):
+        pytest.raises(ValueError, lambda: w.tag(name)).match("is not a valid tag")
+    for number in (0, -1, True, 1.0, "1"):
+        pytest.raises(ValueError, lambda: w.tag("best", number)).match("number must be None or")
     pytest.raises(ValueError, lambda: w.tag("best", 1, delete=True)).match("without delete=True")
 
 
@@ -83,24 +78,6 @@ def test_readers_keep_their_manifest_when_a_tag_moves(w):
     openers._openers.clear()  # as in another process
     assert pickle.loads(handle).to_list() == x.to_list() == [1]
     assert b"best" not in handle
-
-
-def test_readers_see_the_old_or_the_new_number(w):
-    w.tag("best", 1)
-    done = threading.Event()
-
-    def move():
-        for i in range(200):
-            w.tag("best", 1 + i % 2)
-        done.set()
-
-    mover = threading.Thread(target=move)
-    mover.start()
-    seen = set()
-    while not done.is_set():
-        seen.add(tags.number_of(w.storage, "best"))
-    mover.join()
-    assert seen <= {1, 2} and seen
 
 
 def test_an_existing_folder_with_an_at_sign_is_a_path(w, tmp_path, monkeypatch):
@@ -146,15 +123,12 @@ def refuses(w, data, error=CorruptError):
     assert failure.value.filename.endswith("tag-best.json")
 
 
-@pytest.mark.parametrize("change", [
-    {"number": 1}, {"number": 0}, {"number": -2}, {"number": True}, {"number": 2.0}, {"number": 10**18},
-    {"name": "other"}, {"fingerprint": "0" * 40}, {"fingerprint": None}, {"recstore": "manifest"},
-])  # fmt: skip
-def test_changed_tags(w, change):
-    refuses(w, document(w) | change)
-
-
 def test_damaged_tags(w):
+    for change in (
+        {"number": 1}, {"number": 0}, {"number": -2}, {"number": True}, {"number": 2.0}, {"number": 10**18},
+        {"name": "other"}, {"fingerprint": "0" * 40}, {"fingerprint": None}, {"recstore": "manifest"},
+    ):  # fmt: skip
+        refuses(w, document(w) | change)
     good = json.dumps(document(w)).encode()
     for data in (b"", good[:-1], b"[" * 4000, b"[]", b'"tag"', b"<html>", b"\xff" * 9, good + b" " * 4096):
         refuses(w, data)
@@ -165,6 +139,7 @@ def test_damaged_tags(w):
     w.tag("best", delete=True)  # even if it is damaged
 
 
+@settings(max_examples=50)
 @given(
     st.one_of(st.binary(max_size=200), st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 )
@@ -176,7 +151,7 @@ def test_any_bytes(data):
 # ---- In object stores ----
 
 
-@pytest.mark.parametrize("how", [{}, {"lazy": True}, {"lazy": "records"}])
+@pytest.mark.parametrize("how", [{}, {"lazy": "records"}])
 def test_in_an_object_store(made, tmp_path, how):
     w = ShardWriter(made.at, options=made.options)
     w.tag("best")
@@ -192,18 +167,6 @@ def test_in_an_object_store(made, tmp_path, how):
     with pytest.raises(RemoteError, match="cannot list"):
         w.tag("newest")
     assert w.tag("second", 2) == 2
-
-
-def test_in_a_file_system_of_fsspec():
-    pytest.importorskip("fsspec")
-    url = f"memory://bucket/tags-{os.getpid()}"
-    shard_sets.write(url, PARTS[:1])
-    w = ShardWriter(url)
-    w.commit(w.write([5]))
-    assert (w.tag("best", 1), w.tag("best", 2)) == (1, 2)
-    assert [part.records for part in shard_tables.parts(f"{url}@best")] == [1]
-    w.tag("best", delete=True)
-    assert tags.every(w.storage) == {}
 
 
 # ---- gc ----

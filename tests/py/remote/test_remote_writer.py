@@ -12,9 +12,6 @@ from recstore.remote.set import manifest, writer
 from recstore.remote.set.writer import Entry, ShardWriter
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-s3 = pytest.importorskip("s3")
 
 
 def rows(n, first=0):
@@ -79,27 +76,26 @@ def test_rows_of_a_table_never_become_objects(tmp_path, monkeypatch):
     assert [shard.records for shard in entry.shards] == [999, 999, 502]
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 8, 64, 65])
 @pytest.mark.parametrize("table", [False, True])
-def test_no_record_is_lost_between_files(tmp_path, n, table):
-    w = ShardWriter(tmp_path, shard_records=7)
-    entry = w.write(pa.table({"a": range(n)}) if table else range(n))
-    assert [shard.records for shard in entry.shards] == [7] * (n // 7) + [n % 7] * (n % 7 > 0)
-    w.commit(entry)
-    assert read(w) == ([{"a": i} for i in range(n)] if table else list(range(n)))
+def test_no_record_is_lost_between_files(tmp_path, table):
+    for n in (0, 1, 7, 8, 64, 65):
+        w = ShardWriter(tmp_path / str(n), shard_records=7)
+        entry = w.write(pa.table({"a": range(n)}) if table else range(n))
+        assert [shard.records for shard in entry.shards] == [7] * (n // 7) + [n % 7] * (n % 7 > 0)
+        w.commit(entry)
+        assert read(w) == ([{"a": i} for i in range(n)] if table else list(range(n)))
 
 
 STREAMS = {
-    "bytes": lambda: (os.urandom(1000) for _ in range(7000)),
-    "texts": lambda: ({"id": i, "text": "half of it is alike " + os.urandom(10).hex()} for i in range(300_000)),
-    "ints": lambda: (int.from_bytes(os.urandom(5), "little") for i in range(900_000)),
-    "large records": lambda: (os.urandom(200_000) for _ in range(30)),
-    "pairs": lambda: ((f"key{i:06d}", i % 7) for i in range(400_000)),
+    "bytes": lambda: (os.urandom(1000) for _ in range(3500)),
+    "texts": lambda: ({"id": i, "text": "half of it is alike " + os.urandom(10).hex()} for i in range(250_000)),
+    "ints": lambda: (int.from_bytes(os.urandom(5), "little") for i in range(600_000)),
+    "large records": lambda: (os.urandom(200_000) for _ in range(20)),
+    "pairs": lambda: ((f"key{i:06d}", i % 7) for i in range(250_000)),
 }
 
 
-@pytest.mark.parametrize("threads", [0, 2])
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(("stream", "threads"), [*((stream, 0) for stream in STREAMS), ("bytes", 2), ("texts", 2)])
 def test_files_end_at_shard_bytes(tmp_path, stream, threads):
     w = ShardWriter(tmp_path, mapping=stream == "pairs", shard_bytes="1MiB", threads=threads)
     sizes = [shard.nbytes for shard in w.write(STREAMS[stream]()).shards]
@@ -108,8 +104,8 @@ def test_files_end_at_shard_bytes(tmp_path, stream, threads):
 
 def test_large_records_do_not_pile_up(tmp_path):
     w = ShardWriter(tmp_path, shard_bytes="1MiB", threads=0)
-    entry = w.write(os.urandom(1 << 20) for _ in range(40))
-    assert max(shard.nbytes for shard in entry.shards) < 40 << 20
+    entry = w.write(os.urandom(1 << 20) for _ in range(16))
+    assert max(shard.nbytes for shard in entry.shards) < 16 << 20
 
 
 def test_a_mapping(tmp_path):
@@ -130,13 +126,6 @@ def test_a_repeated_key_within_a_file_counts_once(tmp_path):
     with recstore.open(w.url) as d:
         assert d.to_dict() == {"a": 3, "b": 2} and d["a"] == 3
     assert has_only_objects(w.url) and len(os.listdir(w.url)) == 3
-
-
-def test_saved_indexes_and_options(tmp_path):
-    w = ShardWriter(tmp_path, index_by="id", group_by="text", compression="none", on_unsupported="pickle")
-    entry = w.write([{"id": i, "text": "a", "set": {1}} for i in range(10)])
-    with recstore.open(tmp_path / f"{entry.hashes[0]}.recs") as x:
-        assert x.index_by("id")[7]["id"] == 7 and len(x.group_by("text")["a"]) == 10
 
 
 def test_the_set_has_the_attributes_of_its_source(tmp_path):
@@ -230,23 +219,17 @@ def test_existing_entries_are_not_appended_again(tmp_path):
     assert w.commit([b, c], append=True) == 2 and read(w) == [1, 2, 3]
     assert w.remove(b) == 3 and w.commit([c], append=True) == 3 and read(w) == [1, 3]
     assert w.commit(Entry("list", a.shards), append=True) == 3, "a new entry with the same files"
-    for i in range(150):
+    for i in range(40):
         w.commit(w.write([i + 10]), append=True)
-    assert w.commit([a, c], append=True) == 153 and read(w)[:3] == [1, 3, 10]
+    assert w.commit([a, c], append=True) == 43 and read(w)[:3] == [1, 3, 10]
 
 
-def test_equal_records_of_several_writes_are_kept(tmp_path):
-    w = ShardWriter(tmp_path)
-    w.commit([w.write([1]), w.write([1])])
-    w.commit(w.write([1]), append=True)
-    assert read(w) == [1, 1, 1]
-
-
-def test_a_duplicate_entry_counts_once(tmp_path):
+def test_equal_records_are_kept_and_equal_entries_count_once(tmp_path):
     w = ShardWriter(tmp_path)
     a = w.write([1])
-    w.commit([a, pickle.loads(pickle.dumps(a))])
-    assert read(w) == [1]
+    w.commit([a, w.write([1]), pickle.loads(pickle.dumps(a))])
+    w.commit(w.write([1]), append=True)
+    assert read(w) == [1, 1, 1]
 
 
 def test_empty_commits(tmp_path):
