@@ -131,7 +131,7 @@ def test_class_and_repr(name):
         assert isinstance(sampler, torch.utils.data.BatchSampler) and sampler.sampler is sampler
 
 
-@pytest.mark.parametrize("name", ["shuffle", "weights", "no replacement", "groups", "shards"])
+@every_sampler
 def test_the_order_follows_an_assigned_seed(name):
     """The cache of the latest order must depend on the seed."""
     sampler = MAKERS[name]()
