@@ -5,7 +5,7 @@ from recstore import errors as errors
 from recstore import names as names
 from recstore import sources as sources
 from recstore._core.native import Record as Record
-from recstore._version import __version__ as __version__
+from recstore._version import __version__ as __version__  # pyright: ignore  # a checkout lacks the file
 from recstore.caching.cache import cache as cache
 from recstore.containers.dicts import RecordDict as RecordDict
 from recstore.containers.opening import open as open
