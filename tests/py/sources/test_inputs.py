@@ -40,8 +40,9 @@ def test_files_are_decompressed_by_suffix(tmp_path, suffix):
         assert x.to_list() == LINES
     if suffix in (".gz", ".xz", ".zst"):  # such files may be concatenated
         path.write_bytes(path.read_bytes() * 2)
-        with recstore.read_lines(path) as x:
-            assert x.to_list() == [*LINES[:3], LINES[3] + LINES[0], *LINES[1:]]
+        twice = [*LINES[:3], LINES[3] + LINES[0], *LINES[1:]]
+        with recstore.read_lines(path) as x, recstore.read_lines([path, path], workers=2) as y:
+            assert x.to_list() == twice and y.to_list() == twice * 2
 
 
 @pytest.mark.parametrize("suffix", inputs.PACKED)
