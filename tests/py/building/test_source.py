@@ -271,7 +271,10 @@ def test_tables_within_a_source_with_a_progress_bar(capfd):
 
     with RecordList(Tables(), progress=True) as x:
         assert x[:] == [{"a": 1}, {"a": 2}, {"a": 3}]
-    assert "3" in capfd.readouterr().err
+    assert " 3/? " in capfd.readouterr().err
+    with RecordList(pa.table({"a": range(1000)}), progress=True) as x:
+        assert len(x) == 1000
+    assert " 1000/1000 " in capfd.readouterr().err, "the rows of a table have a total"
 
 
 def test_a_name_with_a_nul_is_refused_each_time():

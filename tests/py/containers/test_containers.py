@@ -26,6 +26,16 @@ def test_methods_of_a_container_that_was_never_built(tmp_path):
     assert (done.returncode, done.stdout.split()[-1:]) == (0, ["alive"])
 
 
+def test_a_subclass_with_its_own_records():
+    class Samples(RecordList):
+        def __getitem__(self, key):
+            return ("sample", super().__getitem__(key)) if isinstance(key, int) else super().__getitem__(key)
+
+    with Samples([1, 2]) as x:
+        assert (x[-1], len(x)) == (("sample", 2), 2)
+        assert type(x[1:]) is type(x[[0]]) is type(x + x) is type(x * 2) is recstore.RecordView
+
+
 def test_a_subclass_that_does_not_call_the_base_constructor():
     class Forgetful(RecordList):
         def __init__(self):

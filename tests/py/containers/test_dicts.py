@@ -119,6 +119,13 @@ def test_bad_pairs(bad):
     assert descriptor_targets() == before
 
 
+def test_the_position_of_a_bad_pair():
+    pytest.raises(ValueError, lambda: RecordDict([("a", 1), (1, 2, 3)])).match(
+        "item 1 has length 3; a .key, value. pair has 2$"
+    )
+    pytest.raises(TypeError, lambda: RecordDict([1])).match("item 0 is an int, not a .key, value. pair$")
+
+
 def test_keywords():
     pytest.raises(TypeError, lambda: RecordDict(a=1))
     pytest.raises(TypeError, lambda: RecordDict(mapping_or_pairs={}))

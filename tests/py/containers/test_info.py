@@ -52,6 +52,7 @@ def test_a_file(tmp_path):
     RecordList(RECORDS).save(tmp_path / "x.rec")
     with recstore.open(tmp_path / "x.rec") as x:
         info = x.info()
+        assert (x[:10].info().records, x[:10].info().nbytes) == (10, x.nbytes), "a view has its own count"
     assert (info.backing, info.name, info.kept_bytes) == ("file", str(tmp_path / "x.rec"), None)
     assert info.nbytes == (tmp_path / "x.rec").stat().st_size
     assert "private memory" not in str(info)

@@ -90,6 +90,11 @@ def test_shares_of_tables():
         assert "dict-coded" in sizes["a"].forms and abs(sizes["a"].table_nbytes - tables) <= 1
         assert sizes["b"].table_nbytes == 0
         assert abs(sizes["a"].nbytes - tables - 5000) <= 1  # entry numbers of 8 bits
+    part = [{"name": f"{draw.random()}", "at": [i, i * 1.5]} for i in range(50)]
+    with RecordList([{"id": i * 7 % 3001, "part": draw.choice(part)} for i in range(3000)]) as x:
+        sizes = by_name(x)
+    assert sizes["part.name"].table_nbytes == sizes["part.name"].nbytes > 100
+    assert sizes["part.name"].nbytes + sizes["part.at"].nbytes <= sizes["part"].nbytes
 
 
 def test_many_blocks_and_drift():

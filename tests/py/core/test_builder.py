@@ -22,6 +22,7 @@ def test_a_block_has_65536_records():
     n = 2 * BLOCK + 5
     with RecordList({"i": i, "s": "x" * (i % 3)} for i in range(n)) as x:
         assert [first for first, _ in blocks_of(x)] == list(range(0, n, BLOCK))
+        assert [records for records, _, _ in x.info().trees] == [n], "blocks that are alike share a tree"
         assert x.to_list() == [{"i": i, "s": "x" * (i % 3)} for i in range(n)]
 
 

@@ -130,6 +130,7 @@ def test_the_path_of_a_value_far_below_is_shortened():
 def test_mutable_constants_are_fresh():
     with RecordList([{"i": i, "tags": ["a", {"b": []}]} for i in range(200)]) as x:
         one = x[0]
+        assert all(a is b for a, b in zip(one, x[199])), "records share their keys"
         one["tags"][1]["b"].append(1)
         one["tags"].clear()
         assert x[0] == {"i": 0, "tags": ["a", {"b": []}]} == x[1] | {"i": 0}

@@ -58,7 +58,7 @@ def test_texts_with_an_old_numpy(monkeypatch):
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 @pytest.mark.parametrize("values", [
-    [1, 2], [True, False], [True, 2], [1, 2.5], [2**63], [-1, 2**63], ["a", "bcd"], [""], [[1, 2], [3, 4]], [(1, 2.5)], [[True], [2]], [[], []], [None, 1],
+    [1, 2], [True, False], [True, 2], [1, 2.5], [2**63], [-1, 2**63], ["a", "bcd"], [""], [[1, 2], [3, 4]], [(1, 2.5)], [[True], [2]], [[], []], [[1], [1, 2]], [None, 1],
     ["a", 1], [b"a"], [{"a": 1}], [["a", "b"]], [np.float32(1)], [np.arange(3)] * 2, [[[1]], [[2]]], [1e308, 2**62], [2**53 + 1, 0.5]], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("dtype", [None, object, "f2", "f4", "f8", int, "u1"])
 def test_asarray_matches_asarray_of_the_list(values, dtype, compression):

@@ -4,6 +4,7 @@ import datetime
 import os
 import random
 
+import interpreters
 import pytest
 from ref import reader
 from segment_bytes import content
@@ -50,6 +51,14 @@ def test_a_dict_that_is_refilled_while_it_is_stored_is_refused_or_keeps_its_keys
                         assert list(x[0]) == before
                 except RuntimeError as e:
                     assert str(e) == "a dict changed while it was being stored"
+
+
+@pytest.mark.skipif(interpreters.FREE_THREADED, reason="without the interpreter's lock a copy of the dict is stored")
+def test_a_dict_whose_values_change_while_it_is_stored_is_stored():
+    d = {"a": None, "b": 1}
+    d["a"] = acting(lambda: d.update(b=2) or 5)
+    with RecordList([d]) as x:
+        assert x[0] == {"a": 5, "b": 2}
 
 
 def segments(records, pairs=False):

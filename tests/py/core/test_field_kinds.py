@@ -54,6 +54,15 @@ def test_lists():
     assert describe([[i, 2 * i] for i in range(N)], ("v", 2))["kinds"] == {"missing"}
 
 
+def test_arrays():
+    described = describe(np.full((2, 3), i, np.float32) for i in range(N))
+    assert described["kinds"] == {"array"} and described["dtypes"] == {"float32"}
+    assert described["shapes"] == {(2, 3)} and described["ndims"] == {2}
+    described = describe(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
+    assert described["dtypes"] == {"uint16"} and described["shapes"] is None and described["ndims"] is None
+    assert describe(np.array(["2024-01-01"] * 2, "M8[D]") + i for i in range(N))["dtypes"] == {None}
+
+
 def test_tensors():
     torch = pytest.importorskip("torch", reason="tensors need PyTorch")
     described = describe(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))

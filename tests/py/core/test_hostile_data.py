@@ -275,6 +275,14 @@ def test_keys_are_found(name, tmp_path):
         assert all(alike(opened[k], v) for k, v in itertools.islice(pairs.items(), 0, None, 97))
 
 
+def test_keys_of_many_blocks():
+    """The keys fill three blocks, and their parts drift from block to block."""
+    n = 140_000
+    store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
+    assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))
+    assert not any(f"set{i // 65536}/g{i // 50 % 2000}/{i}.wav" in store for i in range(0, n, 77))
+
+
 def test_lists_of_dicts_with_mostly_absent_keys():
     """As rows of one struct, the dicts would take many times their bytes."""
     draw = random.Random(7)

@@ -115,8 +115,10 @@ def test_many_records(stores, read):
 
 
 def test_a_column():
-    with RecordList([{"a": i} for i in range(1000)]) as x, contextlib.suppress(MemoryError), interrupted():
-        (x * 20_000_000).field("a").to_numpy()  # would take minutes
+    with RecordList([{"a": i} for i in range(1000)]) as x:
+        with interrupted():
+            (x * 20_000).field("a").to_numpy()
+        assert x.field("a")[3] == 3, "the store can still be read"
 
 
 def test_the_records_of_a_saved_group(tmp_path):

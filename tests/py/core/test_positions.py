@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from positions_made import LETTERS, SOME, letters, numbers, rows  # noqa: F401
 
+from recstore import RecordList
 from recstore._core import native
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i2", ">u2", ">i4", ">u4", ">i8", ">u8"]
@@ -225,3 +226,16 @@ def test_any_range_is_its_list(letters, start, stop, step):
         assert letters[::-1][::-1][indices].to_list() == expected and numbers(indices) == [i % 10 for i in indices]
     filled = [LETTERS[i] if -10 <= i < 10 else None for i in indices]
     assert letters.get_many(indices, default=None) == filled
+
+
+def test_more_positions_than_one_pass_takes():
+    n = 6000
+    order = np.random.default_rng(1).permutation(n)
+    with RecordList({"id": i} for i in range(n)) as x:
+        for view in (x[order][::-3], x.shuffled(1)[order[:3000]], x[4000:] + x[:4000], (x * 3)[100:]):
+            ids = view.field("id").to_numpy().tolist()
+            assert ids == [record["id"] for record in view]
+            chosen = np.random.default_rng(2).integers(-len(view), len(view), 17_000)
+            expected = [ids[i] for i in chosen]
+            assert view.field("id").to_numpy(chosen).tolist() == view[chosen].field("id").to_list() == expected
+            assert [record["id"] for record in view.get_many(chosen)] == expected

@@ -8,7 +8,7 @@ from made_runs import BEGIN, MB, end, event, lines, process, run, sample, start,
 
 from recstore.cli import doctor as cli_doctor
 from recstore.cli import main, system
-from recstore.monitor import log, post_mortem
+from recstore.monitor import post_mortem
 
 LIMIT = 1000 * MB
 
@@ -178,10 +178,11 @@ def test_the_command(doctor, tmp_path):
     assert status == 0 and report["oom"]["evidence"] == "certain" and report["died"][0]["pid"] == 12
 
 
-def test_every_cut_of_a_short_log():
-    data = b"".join(lines(*job(count=3), killed(3), end(4, exit=137)))
+def test_every_cut_of_a_short_log(tmp_path):
+    data, path = b"".join(lines(*job(count=3), killed(3), end(4, exit=137))), tmp_path / "run.jsonl"
     for size in range(0, len(data), 7):
-        text = post_mortem.text(post_mortem.examine(log.Run.of(data[:size].splitlines(keepends=True))), 80)
+        path.write_bytes(data[:size])
+        text = post_mortem.text(post_mortem.examine(post_mortem.read(path)), 80)
         is_within_a_line = size > 0 and data[size - 1 : size] != b"\n"
         assert ("1 line of the log could not be read." in text) is is_within_a_line
 

@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import datetime as dt
 import decimal
+import gc
 import pathlib
 import random
 import threading
@@ -424,6 +425,18 @@ def test_closing_ends_a_stream():
         reader.read_next_batch()
     with pytest.raises(recstore.errors.ClosedError):
         x.__arrow_c_stream__()
+
+
+def test_tables_outlive_the_store_and_a_stream_keeps_it():
+    records = [{"a": i, "t": f"t{i}", "l": [i]} for i in range(1000)]
+    x = RecordList(records)
+    table, array = pa.table(x), x.field("a").to_arrow()
+    x.__arrow_c_stream__()  # a capsule that nobody reads
+    x.close()
+    assert table.to_pylist() == records and array.to_pylist() == list(range(1000))
+    reader = pa.RecordBatchReader.from_stream(RecordList([{"a": i} for i in range(70_000)]))
+    gc.collect()
+    assert reader.read_all()["a"].to_pylist() == list(range(70_000))
 
 
 def test_threads_read_streams_of_one_store():

@@ -32,6 +32,12 @@ READERS = {
         {"records": "b.a"},
     ),
     "csv": (recstore.read_csv, "a\n" + "".join(f"{word}\n" for word in WORDS), ROWS, {}),
+    "csv in one pass": (
+        recstore.read_csv,
+        "a\n" + "".join(f"{word}\n" for word in WORDS),
+        ROWS,
+        {"dtypes": {"a": str}},
+    ),
     "lines": (recstore.read_lines, "\r\n".join(WORDS), WORDS, {}),
 }
 each_reader = pytest.mark.parametrize("name", READERS)

@@ -383,3 +383,10 @@ def test_errors_of_batches_name_the_record(lines):
     for number, error in ((90, KeyError), (91, ValueError)):
         with pytest.raises(error, match=f"record {number}"):
             f[[3, number]]
+
+
+def test_saved_indexes(in_place_and_stored, tmp_path):
+    in_place_and_stored[0].save(tmp_path / "a.rec", index_by="id", group_by="name")
+    with recstore.open(tmp_path / "a.rec", verify="full") as x:
+        assert x.index_by("id")[17] == RECORDS[17]
+        assert x.group_by("name")["n2"].field("id").to_list() == list(range(2, 100, 5))

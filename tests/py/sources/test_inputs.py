@@ -40,8 +40,9 @@ def test_files_are_decompressed_by_suffix(tmp_path, suffix):
         assert x.to_list() == LINES
     if suffix in (".gz", ".xz", ".zst"):  # such files may be concatenated
         path.write_bytes(path.read_bytes() * 2)
-        with recstore.read_lines(path) as x:
-            assert x.to_list() == [*LINES[:3], LINES[3] + LINES[0], *LINES[1:]]
+        twice = [*LINES[:3], LINES[3] + LINES[0], *LINES[1:]]
+        with recstore.read_lines(path) as x, recstore.read_lines([path, path], workers=2) as y:
+            assert x.to_list() == twice and y.to_list() == twice * 2
 
 
 @pytest.mark.parametrize("suffix", inputs.PACKED)
@@ -144,6 +145,22 @@ def test_a_file_object_is_read_by_its_own_process(tmp_path):
     path = packed(tmp_path, "")
     with open(path, "rb") as file, recstore.read_lines([file, path], workers=2) as x:
         assert x.to_list() == LINES * 2
+
+
+def test_names_that_are_not_utf_8(tmp_path):
+    odd = os.fsencode(tmp_path) + b"/\xff.json"
+    try:
+        with open(odd, "wb") as file:
+            file.write(b"[1, 2]")
+    except OSError:
+        pytest.skip("the file system takes only UTF-8")
+    for workers in (0, 2):
+        with recstore.read_json(tmp_path / "*.json", workers=workers) as x:
+            assert x.to_list() == [1, 2]
+    with open(odd, "wb") as file:
+        file.write(b"[1")
+    with pytest.raises(recstore.errors.InputError, match="too early"):
+        recstore.read_json(odd)
 
 
 def test_a_url_is_read_by_fsspec():
@@ -283,7 +300,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, change):
 
 
 def test_fingerprints_have_the_arguments_and_the_files(tmp_path):
-    pytest.importorskip("pyarrow")
+    field = pytest.importorskip("pyarrow.compute").field
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     for path in (a, b):
         path.write_text("a,b\n1,2\n")
@@ -292,7 +309,11 @@ def test_fingerprints_have_the_arguments_and_the_files(tmp_path):
         (recstore.sources.lines, [{}], [in_place, {"n_rows": 1}, {"empty": "skip"}, {"encoding": "ascii"}]),
         (recstore.sources.jsonl, [{}], [in_place, {"errors": "skip"}, {"columns": ["a"]}]),
         (recstore.sources.json, [{}], [{"records": "a"}, {"records": "a", "entries": True}, {"columns": ["a"]}]),
-        (recstore.sources.parquet, [{}], [{"dtypes": {"a": str}}, {"missing": "absent"}]),
+        (
+            recstore.sources.parquet,
+            [{"where": field("a") < 2}, {"where": field("a") < 2}],
+            [{}, {"where": field("a") < 3}, {"dtypes": {"a": str}}, {"missing": "absent"}],
+        ),
         (
             recstore.sources.csv,
             [{"dtypes": {"a": str}}, {"dtypes": {"a": "string"}}],
@@ -307,6 +328,8 @@ def test_fingerprints_have_the_arguments_and_the_files(tmp_path):
         same = {make(a, **options)._identity() for options in alike}
         different = [make(b, **alike[0])._identity(), *(make(a, **options)._identity() for options in others)]
         assert len(same) == 1 and len(same | {*different}) == 1 + len(different), make
+    for options in ({}, in_place):
+        assert recstore.sources.lines(a, **options)._identity() != recstore.sources.jsonl(a, **options)._identity()
 
 
 def test_file_objects_may_return_fewer_bytes_than_asked_for(tmp_path):

@@ -162,6 +162,12 @@ def test_every_truncation_of_a_document_is_an_error(tmp_path, block):
             recstore.read_json(path, records="items")
 
 
+def test_large_elements_and_small_blocks(monkeypatch):
+    monkeypatch.setattr(json_document, "BLOCK", 16)
+    elements = ["x" * n for n in (0, 1, 15, 16, 17, 1000, 100_000)] + [[0] * 50_000, {"k" * 5000: "v"}]
+    assert read(json.dumps({"a": "y" * 3000, "b": elements}), records="b") == elements
+
+
 SEEDS = [
     rb'[1, 2.5e3, -0, "a\"b\\", [true, false, null], {"k": {"x": []}, "k2": "\ud83d\ude00"}]',
     b'[{"id": 1, "seg": [[1.5, 2]], "t": "x, ]"}, {"id": 22}]',

@@ -84,6 +84,15 @@ def test_a_bad_line_is_named(tmp_path, decoder, line, message):
         assert x.to_list() == [{"a": 1}, 2]
 
 
+def test_files_without_values_and_a_value_over_two_lines():
+    for text in (b"", b"\n", b"\xef\xbb\xbf", b"\n \n\r\n"):
+        assert read(text) == []
+    with pytest.raises(recstore.errors.InputError, match="line 1:"):
+        read(b"[1\n,2]\n")
+    for text in (b"[1\n,2]\n3", b"[1\n2]\n3"):
+        assert read(text, errors="skip") == [3]
+
+
 def test_a_bad_last_line_may_be_truncated():
     with pytest.raises(recstore.errors.InputError, match='line 2: .*may be truncated; errors="skip"'):
         read(b'{"a": 1}\n{"a":')

@@ -57,3 +57,5 @@ def test_workers_read_ranges(tmp_path, monkeypatch):
     assert len(line_files.LineSource([inputs.LocalFile(str(path))], "utf-16").split()) == 1
     with recstore.read_lines([path, path], workers=2) as x:
         assert x.to_list() == expected * 2
+    with pytest.raises(LookupError, match="no-such"):
+        read(b"", encoding="no-such")

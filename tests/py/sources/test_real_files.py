@@ -114,7 +114,9 @@ CASES = {
             rows("\t", ["synset", "definition"], csv.QUOTE_NONE),
         )
     ],
+    "map/bpe_simple_vocab_16e6.txt.gz": [(recstore.read_lines, lines)],
     "map/cmudict.dict.xz": [(recstore.read_lines, lines)],
+    "map/gpt2_encoder.json.xz": [(read_json(entries=True), json_at())],
     "map/words_dictionary.zip": [(read_json(entries=True), json_at())],
     "nested/cmrc2018/cmrc2018_dev.json.xz": [(read_json(None), json_at())],
     "nested/countries.json.xz": [(recstore.read_json, json_at())],
@@ -136,6 +138,13 @@ CASES = {
     "taco/annotations.json.xz": parts_of_json(*COCO, "scene_annotations", "scene_categories"),
     "tate/artworks.jsonl.xz": [(recstore.read_jsonl, json_lines)],
 }
+
+
+def test_each_kind_of_file_is_read():
+    """Of files of one folder and format, one may be enough."""
+    files = [path.relative_to(FOLDER) for path in FOLDER.rglob("*") if path.suffix in (".xz", ".gz", ".zip")]
+    kinds = {(path.parts[0], *path.suffixes[-2:]) for path in map(pathlib.Path, CASES)}
+    assert {(path.parts[0], *path.suffixes[-2:]) for path in files} <= kinds
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -156,6 +156,17 @@ def test_torchs_samplers_draw_in_the_thread_of_the_loop():
     assert orders[0] == orders[1] != sorted(orders[0])
 
 
+def test_the_ranks_share_the_records(monkeypatch):
+    whole = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        made = Loader(Batches(22), batch_size=4, shuffle=True)
+        assert len(made) == 3
+        whole += flat(made)
+    assert sorted(whole) == list(range(22))
+
+
 def test_it_pickles_like_its_dataset(x, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     made = Loader(x, batch_size=5, shuffle=True)

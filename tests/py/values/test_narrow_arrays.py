@@ -97,6 +97,15 @@ def test_shapes_and_orders(shape, order, compression):
         assert x.fields("b").to_list() == [{"b": i} for i in range(20)]
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u2"])
+def test_ragged_columns(dtype):
+    arrays = [tokens(n, n, 30 if n % 3 == 0 else 60_000, dtype) for n in (*range(0, 90, 7), 2048)]
+    with recstore.RecordList([{"a": array} for array in arrays]) as x:
+        values, offsets = x.field("a").to_numpy()
+        assert same(values, np.concatenate(arrays)) and offsets.tolist() == np.cumsum([0, *map(len, arrays)]).tolist()
+        assert x.field("a").to_arrow().to_pylist() == [array.tolist() for array in arrays]
+
+
 def test_views_have_the_bytes_of_the_store(tmp_path):
     """A store that is built for views keeps the bytes of its arrays; views of other stores are copies."""
     array = tokens(2048)

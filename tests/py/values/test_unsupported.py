@@ -194,6 +194,21 @@ def test_an_error_does_not_keep_its_record_alive():
     assert gone() is None
 
 
+def test_each_record_is_dropped_before_the_next_one_is_made():
+    import weakref
+
+    def stream(last=None):
+        for i in range(5):
+            assert last is None or last() is None
+            array = np.arange(i)
+            last = weakref.ref(array)
+            yield array
+            del array
+
+    with RecordList(stream()) as x:
+        assert len(x) == 5
+
+
 def test_a_structured_numpy_value_cannot_be_a_key():
     """A read-only value can be hashed, but the value that is read back cannot."""
     a = np.frombuffer(bytes(16), dtype=[("a", "i4"), ("b", "i4")])

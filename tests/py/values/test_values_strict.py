@@ -131,6 +131,7 @@ def test_every_way_to_read_a_record(x, read):
     assert warned(lambda: record.setdefault("id", 5)) == []  # of an existing key
     default = []
     assert x.field("no", default=default)[0] is default and x.lazy()[0].get("no", default) is default
+    assert x.index_by("id").get(99, default) is default and x.get_many([99], default=default)[0] is default
 
 
 COPIES = {
