@@ -1,4 +1,5 @@
-/* test_gather_columns.c: columns over blocks of several trees; stops; positions that are wrong or change. */
+/* test_gather_columns.c: columns over blocks of several trees, in every order; stops; positions that are wrong or
+ * change. */
 #include <stdatomic.h>
 
 #include "rs_sources.h"
@@ -18,6 +19,12 @@ RECORD(add) {
     if (i % 4 == 0) make_tag(raw, 0);
     else make_int(raw, (int64_t)i);
     if (i >= 1000) make_str(raw, "late"), make_int(raw, (int64_t)i);
+}
+
+/* {"l": [i / 2, i / 2]}: rows of one size, which need no offsets. */
+RECORD(add_fixed) {
+    make_head(raw, 0x0F, 1), make_str(raw, "l"), make_head(raw, 0x0D, 2);
+    make_float(raw, (double)i / 2), make_float(raw, (double)i / 2);
 }
 
 static built b;
@@ -55,12 +62,62 @@ static unsigned form_of(const char *key) {
     return strchr("tlw", key[0]) == NULL ? RS_GATHER_NUMBERS : key[0] == 't' ? RS_GATHER_STRINGS : RS_GATHER_LISTS;
 }
 
-enum { DRIFT_N = 4000, DRIFT_PART = 2000 };
+enum { N = 4000, PART = 2000 };
+
+static bool after_part(uint64_t i) { return i % PART == PART - 1; }
+
+/* Returns whether value k of a column is that of record i. */
+static bool same_value(const column *got, const char *key, uint64_t k, uint64_t i) {
+    const uint8_t *numbers = got->field->column.values.data;
+    if (key[0] == 'i') return rs_load_u64(numbers + 8 * k) == i;
+    const uint64_t first = end_of(got, k), end = end_of(got, k + 1);
+    bool ok = end - first == (key[0] == 'l' ? 2 : i % (key[0] == 't' ? 5 : 3));
+    for (uint64_t j = first; ok && j < end; j++) {
+        ok = key[0] == 't' ? got->field->values.data[j] == 'a' + i % 7 : rs_load_f64(numbers + 8 * j) == (double)i / 2;
+    }
+    return ok;
+}
+
+/* Steps forward, backward and in place, and positions, cross from block to block. */
+TEST(test_orders) {
+    static const char *const keys[] = {"i", "t", "w", "l"};
+    static int64_t positions[N];
+    const struct {
+        const int64_t *positions;
+        int64_t start, step;
+        uint64_t n;
+    } orders[] = {{NULL, 0, 1, N},      {NULL, N - 1, -1, N}, {NULL, 3, 17, 235},       {NULL, N - 2, -7, 571},
+                  {NULL, PART, 0, 100}, {positions, 0, 1, N}, {positions, N - 1, -1, N}};
+    for (unsigned k = 0; k < N; k++) positions[k] = (int64_t)make_random(N);
+    for (unsigned way = 0; way < 8; way++) {
+        const char *key = keys[way / 2];
+        b = build_blocks(key[0] == 'l' ? add_fixed : add, N, after_part, way % 2 == 0);
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(open_field(key), &err);
+        EACH (at, orders) {
+            column got;
+            uint64_t wrong = 0;
+            CHECK_OK(begin(&got, form_of(key), orders[at].n), &err);
+            CHECK_OK(run(&got, orders[at].positions, orders[at].start, orders[at].step, orders[at].n), &err);
+            CHECK(got.core.stop.why == RS_GATHER_DONE && got.core.done == orders[at].n);
+            for (uint64_t k = 0; k < got.field->done; k++) {
+                const int64_t step = orders[at].positions == NULL ? (int64_t)k : positions[k];
+                wrong += !same_value(&got, key, k, (uint64_t)(orders[at].start + orders[at].step * step));
+            }
+            CHECK_U64(got.field->done, orders[at].n);
+            CHECK_U64(wrong, 0);
+            rs_gather_close(&got.core);
+        }
+        CHECK(s.store.n_blocks == 2 && (s.store.blocks[0].index_width == 0) == (key[0] == 'l'));
+        CHECK(way != 6 || rs_compiled_path_is_fixed(s.by_block[0]->of_field[0]));
+        sources_close(&s), built_clear(&b);
+    }
+}
 
 /* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "i": int, "m": int and later float}:
  * each block has a tree of its own. */
 RECORD(add_drifting) {
-    const uint64_t part = i / DRIFT_PART;
+    const uint64_t part = i / PART;
     make_head(raw, 0x0F, 6);
     make_str(raw, "b"), make_tag(raw, i % 3 == 0 ? 2 : 1);
     make_str(raw, "c"), make_int(raw, (int64_t)(i * i % 37 * 1000003) - 50);
@@ -73,22 +130,23 @@ RECORD(add_drifting) {
     else make_float(raw, (double)i + 0.5);
 }
 
-/* Records in random order come from blocks of several trees. They give the same values as a read of all records in
- * order. */
-static void check_drifting(const char *key, const int64_t *positions, uint64_t n) {
+/* Records in random order, or in steps, come from blocks of several trees. They give the same values as a read of all
+ * records in order. */
+static void check_drifting(const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
     column all, got;
     uint64_t wrong = 0, count = key[0] == 'l' ? 2 : 1;
     REQUIRE_OK(open_field(key), &err);
-    CHECK_OK(begin(&all, form_of(key), DRIFT_N), &err);
-    CHECK_OK(run(&all, NULL, 0, 1, DRIFT_N), &err);
+    CHECK_OK(begin(&all, form_of(key), N), &err);
+    CHECK_OK(run(&all, NULL, 0, 1, N), &err);
     CHECK_OK(begin(&got, form_of(key), n), &err);
-    CHECK_OK(run(&got, positions, 0, 1, n), &err);
+    CHECK_OK(run(&got, positions, start, step, n), &err);
     const rs_column *numbers = &got.field->column, *in_order = &all.field->column;
     CHECK(got.core.stop.why == RS_GATHER_DONE && got.field->done == n && numbers->seen == in_order->seen);
     const uint64_t item = count * rs_column_item_bytes(numbers);
     CHECK_U64(numbers->values.size_bytes, item * n);
     for (uint64_t k = 0; k < n; k++) {
-        const uint8_t *expected = in_order->values.data + (uint64_t)positions[k] * item;
+        const int64_t i = start + step * (positions == NULL ? (int64_t)k : positions[k]);
+        const uint8_t *expected = in_order->values.data + (uint64_t)i * item;
         wrong += memcmp(numbers->values.data + k * item, expected, (size_t)item) != 0;
         if (count == 2) wrong += end_of(&got, k) != 2 * k;
     }
@@ -97,17 +155,19 @@ static void check_drifting(const char *key, const int64_t *positions, uint64_t n
     sources_close(&s);
 }
 
-static bool after_part(uint64_t i) { return i % DRIFT_PART == DRIFT_PART - 1; }
-
 TEST(test_trees_in_turns) {
     static const char *const keys[] = {"b", "c", "f", "l", "i", "m"};
     static int64_t positions[9000];
-    for (unsigned k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
-    positions[0] = DRIFT_N - 1, positions[8999] = DRIFT_N - 1; /* the last bytes of the heap */
+    for (unsigned k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(N);
+    positions[0] = N - 1, positions[8999] = N - 1; /* the last bytes of the heap */
     for (unsigned compress = 0; compress < 2; compress++) {
-        b = build_blocks(add_drifting, DRIFT_N, after_part, compress);
+        b = build_blocks(add_drifting, N, after_part, compress);
         REQUIRE(b.data != NULL);
-        for (unsigned k = 0; k < 6; k++) check_drifting(keys[k], positions, 9000);
+        for (unsigned k = 0; k < 6; k++) {
+            check_drifting(keys[k], positions, 0, 1, 9000);
+            check_drifting(keys[k], NULL, N - 1, -1, N);
+            check_drifting(keys[k], NULL, N - 2, -7, 571);
+        }
         built_clear(&b);
     }
 }

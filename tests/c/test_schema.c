@@ -576,3 +576,35 @@ TEST(test_packed_sizes) {
         rs_tree_clear(&tree);
     }
 }
+
+/* Any change of a byte gives a tree of as many nodes or one of two errors, never another one such as RS_E_MEM. */
+static void check_any_byte_changed(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
+    rs_buffer bytes = {0};
+    make_tree(&bytes, nodes, n, aux, aux_size);
+    for (size_t i = 0; i < bytes.size_bytes; i++) {
+        const uint8_t was = bytes.data[i];
+        for (unsigned value = 0; value < 256; value++) {
+            rs_tree tree;
+            bytes.data[i] = (uint8_t)value;
+            rs_status status = make_compiled(&bytes, &tree, &err);
+            CHECK(status == RS_OK ? tree.n_nodes == n : status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
+            if (value == was) CHECK_OK(status, &err);
+            if (status == RS_OK) rs_tree_clear(&tree);
+        }
+        bytes.data[i] = was;
+    }
+    rs_buffer_clear(&bytes);
+}
+
+TEST(test_any_byte_changed) {
+    static const make_node plain[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0},
+                                      {LIST, 0, 1, 1, 5, 0, 0, 2},   {NDARRAY, 0, 1, 0, 0, 14, 4, 0},
+                                      {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}},
+                           packed[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0},   {OPTIONAL, 0, 0, 1, 4, 0, 0, 0},
+                                       {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, {CONCAT, 0, 0, 2, 5, 0, 0, 0},
+                                       {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7},
+                                       {SAME, 0, 0, 0, 0, 0, 0, 0}};
+    static const uint8_t aux[32] = {0x91, 0x92, 0x93};
+    check_any_byte_changed(plain, 6, "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\0\3\1\7", 18);
+    check_any_byte_changed(packed, 7, aux, 32);
+}
