@@ -220,14 +220,26 @@ def load(batches, pause):
 
 
 def consumer_is_slow():
-    loader = load(batches=40, pause=0.0)
-    for left in range(39, -1, -1):
-        next(loader)
+    """Takes batches only from a full queue. The time to fill it at first is a small share of the run on any machine."""
+    loader = load(batches=10_000, pause=0.0)
+    until(lambda: loader._worker_result_queue.qsize() >= 4)  # 64 MB, the least for a backlog
+    begin = time.monotonic()
+    for _ in range(8):  # the first batches may arrive out of order
+        take_from_full_queue(loader)
+    end = time.monotonic() + max(SECONDS, 12 * (time.monotonic() - begin))
+    while time.monotonic() < end:
+        take_from_full_queue(loader)
         time.sleep(0.1)
-        # On a busy machine the loader is slow too: give it up to a second to fill the queue.
-        end = time.monotonic() + 1.0
-        while left > 8 and loader._worker_result_queue.qsize() < 6 and time.monotonic() < end:
-            time.sleep(0.02)
+
+
+def take_from_full_queue(loader):
+    until(lambda: loader._worker_result_queue.qsize() == loader._tasks_outstanding)
+    next(loader)
+
+
+def until(condition):
+    while not condition():
+        time.sleep(0.01)
 
 
 def loader_is_slow():

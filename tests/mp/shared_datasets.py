@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import gc
 import os
 
 import numpy as np
@@ -130,6 +131,7 @@ class Large:
 
 
 def hold_large(connection, name, log):
+    gc.freeze()  # a collection would copy the pages of all objects of the parent
     make = factory(Large, log)
     dataset = make() if name is None else recstore.share_dataset(make, shared=name)
     connection.send(sum(1 for sample in dataset.samples if sample["box"]))

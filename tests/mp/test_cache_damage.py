@@ -185,7 +185,7 @@ def test_changed_bytes_never_end_a_process(name, tmp_path):
     os.unlink(path)
 
 
-def test_a_file_of_a_later_version_stays(name):
+def test_a_file_of_a_later_version_stays_and_a_damaged_one_is_collected(name):
     with opened(name, keep="1h") as cache:
         path = cache._file.path
     with open(path, "r+b") as file:
@@ -194,7 +194,8 @@ def test_a_file_of_a_later_version_stays(name):
     with pytest.raises(recstore.errors.VersionError):
         opened(name)
     assert sharers.files_after_collecting(name) != []
-    os.unlink(path)
+    os.truncate(path, 100)
+    assert sharers.files_after_collecting(name) == []
 
 
 def is_in_memory(folder):

@@ -1,4 +1,4 @@
-"""The directory backing: the life of its files. `nox -s files` runs all tests of several processes with it."""
+"""The directory backing: the life of its files. `nox -s files` runs tests of several processes with it."""
 
 import os
 import pickle

@@ -94,7 +94,8 @@ def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
     killed = {"opens": first, "waits": second}.get(victim)
     os.kill(killed.pid if killed else fetching, signal.SIGKILL)
     for process in (first, second, third):
-        assert process.communicate(timeout=LIMIT_S)[0] == ("" if process is killed else "360\n")
+        output = process.communicate(timeout=LIMIT_S)[0]
+        assert (output, process.returncode) == (("", -signal.SIGKILL) if process is killed else ("360\n", 0))
     until(lambda: not os.path.exists(f"/proc/{fetching}"))  # the fetching process ends with its parent
     with recstore.open(f"{made.at}@1", cache=tmp_path, options=made.options) as x:
         assert x.to_list() == ALL and parts_and_locks(tmp_path) == []

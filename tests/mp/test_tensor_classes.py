@@ -36,7 +36,7 @@ def test_replaced_tensors_keep_their_class(context, sent):
     assert all(getattr(dataset, name) is not before[name] for name in names) and dataset.wrapped is before["wrapped"]
     last = ("Wrapper", 2999 * 1500.0, ("Sub", 435.0, {"i": 7}, None))
     assert run_worker(context, classes.send_descriptions, dataset) == [*expected, last]
-    assert max(sent, default=0) < 6000, "handles"
+    assert bool(sent) == (context.get_start_method() != "fork") and max(sent, default=0) < 6000, "handles"
     assert report.undo() == 6 and [classes.description(getattr(dataset, name)) for name in names] == expected
     assert type(dataset.many) is list and classes.description(dataset.many[7]) == last[2]
 

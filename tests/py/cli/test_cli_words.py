@@ -156,6 +156,7 @@ def test_failures(arguments, folder, capsys):
     ("arguments", "part"),
     [
         ("ls --dir /no/such", ": /no/such: "),
+        ("cat s3://bucket/x", "RECSTORE_CACHE"),
         ("monitor --log . -- ls", ": .: "),
         ("build nosuch.jsonl -o o.recs", ": nosuch.jsonl: "),
         ("info nosuch", "recstore ls"),

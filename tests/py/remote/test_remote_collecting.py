@@ -54,16 +54,17 @@ def test_unused_shard_files(w):
 
 def test_manifests_stay_while_readers_may_use_them(w):
     """Manifest 1 is old, but was the newest until yesterday."""
-    a, b = w.write([1]), w.write([2])
-    w.commit(a)
+    a, b, of_both = w.write([1]), w.write([2]), w.write([4])
+    w.commit([a, of_both])
     age_all(w.url, 30)
-    w.commit(w.write([3]))
+    w.commit([w.write([3]), of_both])
     age(w.url, "manifest-2.json", 1)
     result = gc(w.url)
     assert result.kept == [1, 2] and result.files == files(b)
     age(w.url, "manifest-2.json", 7)
     result = gc(w.url)
     assert (result.manifests, result.kept) == ([1], [2]) and result.files == files(a)
+    assert files(of_both)[0] in os.listdir(w.url)
     age_all(w.url, 1000)
     assert gc(w.url, days=0).kept == [2], "the newest stays at any age"
 
@@ -203,12 +204,14 @@ def test_recstore_build_shards_of_a_mapping(tmp_path, run):
     assert manifest.load(ShardWriter(tmp_path / "set").storage, 1).kind == "mapping"
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--shard-bytes", "1GB", "-o", "y"], ["--shards", "set", "--shared", "y"],
-    ["--shards", "set", "--delimiter", ";"], ["--shards", "s3://a:b@c/d"]
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--shard-bytes", "1GB", "-o", "y"], "--shard-bytes needs --shards URL"),
+    (["--shards", "set", "--shared", "y"], "--shards and --shared cannot be combined"),
+    (["--shards", "set", "--shard-bytes", "1kB"], "--shard-bytes must be at least 1MiB, not 1kB\n"),
+    (["--shards", "set", "--delimiter", ";"], "delimiter"), (["--shards", "s3://a:b@c/d"], "has credentials")
 ])  # fmt: skip
-def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments):
+def test_recstore_build_shards_refuses(tmp_path, run, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     status, out, err = run("build", write_lines(tmp_path), *arguments)
-    assert (status, out) == (2, "") and err.startswith("recstore build: ")
+    assert (status, out) == (2, "") and message in err and err.startswith("recstore build: ")
     assert os.listdir(tmp_path) == ["x.jsonl"]

@@ -74,6 +74,11 @@ def test_an_idle_process_ends_and_comes_back(x, monkeypatch):
     assert x[130] == ALL[130] and HELPER._process is not first
 
 
+def test_an_unknown_option(made, tmp_path):
+    with pytest.raises((recstore.errors.RemoteError, TypeError, ValueError), match="no_such_thing"):
+        recstore.open(made.at, cache=tmp_path, options={**made.options, "no_such_thing": "x"})
+
+
 def test_errors_are_sent_unchanged():
     for error in (
         recstore.errors.CorruptError("text", filename="where"),

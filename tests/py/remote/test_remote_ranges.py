@@ -166,10 +166,11 @@ def test_a_store_is_closed_while_bytes_are_fetched(folder, poisoned, monkeypatch
 
 def test_temporary_faults_are_retried(made):
     x = recstore.open(made.at, lazy="records", options=made.options)
-    for fault in (made.refuse, made.reset, made.cut, made.flip):
-        fault(1, match=r"\.recs")
-    made.refuse(2, match=r"\.recs", status=200, body="<html>back soon</html>")  # of a proxy
-    assert x[70]["i"] == 70 and made.left() == 0
+    page = {"status": 200, "body": "<html>back soon</html>"}  # of a proxy
+    faults = (made.refuse, 1, {}), (made.reset, 1, {}), (made.cut, 1, {}), (made.flip, 1, {}), (made.refuse, 2, page)
+    for i, (fault, times, options) in zip(range(10, 360, 60), faults):  # of a file each, as one would hide another
+        fault(times, match=r"\.recs", **options)
+        assert x[i]["i"] == i and made.left() == 0
 
 
 def test_damage_is_an_error(folder, poisoned, tmp_path):
