@@ -418,7 +418,7 @@ TEST(test_memory_refused_in_threads) {
         if (status != RS_OK) CHECK_CODE(status, RS_E_MEM, &err), failed++;
         stop(&m);
     }
-    CHECK(failed > 10);
+    CHECK(failed > 5); /* 11 at present: it depends on how many allocations are those of threads */
 }
 
 int main(void) {

@@ -154,7 +154,7 @@ def look_at(value, key):
     if type(value) is recstore.Record:
         assert (key in value) in (True, False)
         try:
-            dict(value)
+            assert len(dict(value)) == len(value)
         except KeyError as e:
             assert not equals_itself(e.args[0]), "only a key that does not equal itself may be missing"
 
