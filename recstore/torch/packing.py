@@ -131,10 +131,8 @@ class PackSampler(sampler_base.ItemSampler[Row]):
         self._forget()
 
     def _forget(self) -> None:
-        self._begins: tuple[int | None, list[int]] = (
-            None,
-            [0],
-        )  # a key, and the first token of its parts as far as known
+        # Each is for a key. _begins has the first token of the parts of the stream, as far as known.
+        self._begins: tuple[int | None, list[int]] = None, [0]
         self._part: tuple[tuple[int | None, int], Int64s] | None = None
         self._stretch: tuple[tuple[int | None, int], tuple[NDArray[Any], Int64s]] | None = None
         self._block: tuple[tuple[int | None, int], tuple[NDArray[Any], Any, Any]] | None = None
