@@ -397,7 +397,9 @@ class Part:
         os.fchmod(self.fd, cache_room.MODES[self.cache.group] & 0o440)
         os.utime(self.fd, ns=(time.time_ns(), seal(self.final_name, self.fd) if modified is None else modified))
         os.fsync(self.fd)  # or a crash could leave the new name, the seal and no content
-        os.rename(self.name, self.cache.path(self.final_name))
+        # A process that lists the folder for room during the rename could see neither name, and exceed the limit.
+        with contextlib.nullcontext() if self.cache.room is None else self.cache._locked("room"):
+            os.rename(self.name, self.cache.path(self.final_name))
         self.published = True
 
     def close(self) -> None:
