@@ -82,7 +82,7 @@ class System:
 
     def meminfo(self) -> dict[str, int]:
         """{name: bytes} of /proc/meminfo."""
-        return cgroup.meminfo(self.read)
+        return cgroup.fields(self.read, "/proc/meminfo")
 
     def headroom(self) -> tuple[int | None, str]:
         """`(bytes, limit)`: the memory that a build may take, as the C core computes it, and the limit that decides."""

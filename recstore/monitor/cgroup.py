@@ -154,15 +154,13 @@ def _number(read: Read, path: str) -> int | None:
 
 
 def fields(read: Read, path: str) -> dict[str, int]:
-    """{name: number} of a file with a name and a number in each line, such as memory.events; empty without the file."""
-    pairs = (line.split() for line in (read(path) or "").splitlines())
-    return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
-
-
-def meminfo(read: Read) -> dict[str, int]:
-    """{name: bytes} of /proc/meminfo."""
-    pairs = (line.split() for line in (read("/proc/meminfo") or "").splitlines())
-    return {words[0][:-1]: int(words[1]) * 1024 for words in pairs if len(words) == 3 and words[1].isdecimal()}
+    """{name: number} of a file with a name and a number in each line, such as memory.events or meminfo, whose kB become
+    bytes; empty without the file."""
+    out = {}
+    for words in map(str.split, (read(path) or "").splitlines()):
+        if len(words) in (2, 3) and words[1].isdecimal():
+            out[words[0].rstrip(":")] = int(words[1]) * (1024 if words[2:] == ["kB"] else 1)
+    return out
 
 
 def _beneath(path: str, root: str) -> str | None:

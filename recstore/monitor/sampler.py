@@ -158,7 +158,7 @@ class Sampler:
 
     def meminfo(self) -> dict[str, int]:
         """{name: bytes} of /proc/meminfo."""
-        return cgroup.meminfo(self.text)
+        return cgroup.fields(self.text, "/proc/meminfo")
 
     def missing(self) -> list[str]:
         """Sentences about figures that this machine does not provide."""

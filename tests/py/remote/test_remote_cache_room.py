@@ -15,6 +15,7 @@ from s3_sets import ALL, PARTS, fetched, has_sent, names, nothing_half_made
 from waiting import Clock, in_child
 
 import recstore
+from recstore._core import native
 from recstore.remote import open_set
 from recstore.remote.cache import cache, cache_room, fetch_process
 from recstore.remote.places.choose_storage import storage_of
@@ -167,6 +168,23 @@ def test_an_unfinished_file_of_a_living_process_counts(tmp_path):
         assert into.room.make(10_000)[1] is True and len(into.sweep()) == 3
         assert used(tmp_path) == 15_000
     assert into.room.make(10_000)[0] <= 0 and used(tmp_path) == 0
+
+
+def test_a_listing_sees_one_name_of_a_file(tmp_path, monkeypatch):
+    """A process that makes room during a rename could see neither name, and exceed the limit."""
+    into, rename, states = cache.Cache(tmp_path, limit=20_000), os.rename, []
+
+    def renamed(*names):
+        lock = into.lock("room")
+        states.append(lock.state)
+        lock.close()
+        rename(*names)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    with cache.Part(into, "a" * 40 + ".recs", 100) as part:
+        part.write(bytes(100))
+        part.publish()
+    assert states == [native.BUSY] and used(tmp_path) == 100
 
 
 def test_the_unfinished_file_of_a_killed_process_is_removed_when_room_is_needed(tmp_path):

@@ -163,8 +163,8 @@ def test_class_and_repr(name):
 
 
 @every_sampler
-def test_the_order_follows_an_assigned_seed(name):
-    """The cache of the latest order must depend on the seed."""
+def test_the_order_follows_an_assigned_seed_and_shuffle(name):
+    """The cache of the latest order must depend on both."""
     sampler, other = MAKERS[name](), MAKERS[name]()
     first = items_of(sampler)
     sampler.seed += 1
@@ -172,6 +172,9 @@ def test_the_order_follows_an_assigned_seed(name):
     assert items_of(sampler) == items_of(other) != first
     sampler.seed -= 1
     assert items_of(sampler) == first
+    other = MAKERS[name]()
+    sampler.shuffle = other.shuffle = False
+    assert items_of(sampler) == items_of(other)
 
 
 @pytest.mark.parametrize("name", EMPTY)
