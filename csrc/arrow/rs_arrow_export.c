@@ -162,7 +162,7 @@ static void narrow(rs_arrow_field *self) {
     unsigned width = widths[self->kind];
     self->numbers.values.size_bytes = (size_t)n * width;
     if (self->kind == RS_ARROW_KIND_FLOAT16) {
-        for (uint64_t i = 0; i < n; i++) rs_store_u16(p + 2 * i, rs_half_round(rs_load_f64(p + 8 * i)));
+        for (uint64_t i = 0; i < n; i++) rs_store_u16(p + 2 * i, rs_half_of_double_unchecked(rs_load_f64(p + 8 * i)));
     } else if (self->kind == RS_ARROW_KIND_FLOAT32) {
         for (uint64_t i = 0; i < n; i++) {
             const float value = (float)rs_load_f64(p + 8 * i);

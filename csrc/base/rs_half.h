@@ -44,3 +44,17 @@ static inline uint16_t rs_half_round(double value) {
     if (below > UINT64_C(1) << (shift - 1) || (below == UINT64_C(1) << (shift - 1) && (half & 1) != 0)) half++;
     return (uint16_t)(sign | half); /* a carry into the exponent gives the next power of two, or infinity */
 }
+
+/* Returns the half float of `value`, a result of rs_half_to_double. Any thread. */
+static inline uint16_t rs_half_of_double_unchecked(double value) {
+    uint8_t bytes[8];
+    rs_store_f64(bytes, value);
+    uint64_t bits = rs_load_u64(bytes);
+    unsigned sign = (unsigned)(bits >> 63) << 15;
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    int64_t exponent = (int64_t)(bits >> 52 & 2047) - 1023;
+    if (exponent == 1024) return (uint16_t)(sign | 31u << 10 | (unsigned)(fraction >> 42));
+    if (exponent >= -14) return (uint16_t)(sign | (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> 42));
+    if (exponent < -24) return (uint16_t)sign;
+    return (uint16_t)(sign | (unsigned)((fraction | UINT64_C(1) << 52) >> (42 - 14 - exponent)));
+}
