@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import tempfile
 import time
 
+from recstore.building import saving
 from recstore.monitor import plots, series, verdicts
 from recstore.text import counted, duration_text, size_text
 
@@ -35,20 +34,13 @@ _FIGURES = ("rss", "pss", "uss", "shared", "shared_file", "swap")
 def write(run: Run, path: Path) -> None:
     """Write the page of a Run to a file, atomically. Raises ImportError without plotly, OSError if the file cannot be
     written."""
-    path = os.fspath(path)
-    text = html_text(run)
-    try:
-        fd, temporary = tempfile.mkstemp(prefix=".recstore-", suffix=".html", dir=os.path.dirname(path) or ".")
-    except OSError as error:  # its text has the path of the temporary file
-        raise OSError(error.errno, error.strerror, path) from None
-    try:
-        with open(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    page = html_text(run).encode("utf-8", "backslashreplace")
+
+    def save(temporary: str) -> None:
+        with open(temporary, "xb") as file:
+            file.write(page)
+
+    saving.publish(path, save)
 
 
 def html_text(run: Run) -> str:
@@ -219,12 +211,6 @@ def _safe(text: object) -> str:
 
 def _short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _umask() -> int:
-    before = os.umask(0)
-    os.umask(before)
-    return before
 
 
 _HINT = (

@@ -68,6 +68,8 @@ class ShardFiles:
         self.rest = 1.0  # the last file's size by the size that its ratio led to expect
         self.upload_pool = ThreadPoolExecutor(1)
         self.pending: tuple[_File, Future[Shard]] | None = None
+        # Of files that may exist. A signal may interrupt between any two lines, so `abort` needs no _File to find them.
+        self.temporaries: set[str] = set()
         self.shards: list[Shard] = []
 
     # ---- Records ----
@@ -124,7 +126,7 @@ class ShardFiles:
 
     def file(self) -> _File:
         if self.open is None:
-            self.open = _File(self.storage, self.options, self.mapping, self.folder)
+            self.open = _File(self.storage, self.options, self.mapping, self.folder, self.temporaries)
         return self.open
 
     def room(self) -> int:
@@ -202,6 +204,8 @@ class ShardFiles:
         self.upload_pool.shutdown()
         if self.pending is not None:
             self.pending[0].abort()
+        for path in self.temporaries:
+            _remove(path)
 
 
 class _Nameless(saving.FileTarget):
@@ -214,11 +218,14 @@ class _Nameless(saving.FileTarget):
 
 class _File:
     """A shard file being built. `raw_measured` is the raw size of the blocks that were measured, and `measure_at` the
-    raw size of all blocks at which they are measured again."""
+    raw size of all blocks at which they are measured again. The path of a local file is in `temporaries` from before
+    the file exists until `abort`."""
 
-    def __init__(self, storage: Storage, options: Options, mapping: bool, folder: str | None) -> None:
+    def __init__(
+        self, storage: Storage, options: Options, mapping: bool, folder: str | None, temporaries: set[str]
+    ) -> None:
         self.storage, self.options, self.mapping, self.folder = storage, options, mapping, folder
-        self.path: str | None = None
+        self.temporaries = temporaries
         self.builder: Any = None
         self.count: int | None = None
         self.descriptor, self.raw_measured, self.measure_at = -1, 0, 2 * _BLOCK
@@ -227,15 +234,15 @@ class _File:
         self.keys: bytes | None = None
         if storage.local:
             folder = storage.url
-        path = saving.temporary_beside(os.path.join(folder or tempfile.gettempdir(), "x"))
+        self.path = saving.temporary_beside(os.path.join(folder or tempfile.gettempdir(), "x"))
         target = saving.FileTarget if storage.local else _Nameless
-        options.target = target(path)  # type: ignore[no-untyped-call, unused-ignore]
+        options.target = target(self.path)  # type: ignore[no-untyped-call, unused-ignore]
         make = functools.partial(new_builder, native.MappingBuilder if mapping else native.Builder, options)
         try:
             if isinstance(storage, PosixStorage):
+                temporaries.add(self.path)
                 self.builder = storage.new_file(make)
-                self.path = path
-                self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             else:
                 self.builder = make()
                 self.descriptor = self.builder.take_descriptor()
@@ -274,7 +281,7 @@ class _File:
         segment, dead, _ = self.builder.finish()
         if not dead:
             return segment
-        second_file = _File(self.storage, self.options, True, self.folder)
+        second_file = _File(self.storage, self.options, True, self.folder, self.temporaries)
         try:
             second_file.builder.extend(pairs_in(segment))
             second_segment, _, _ = second_file.builder.finish()
@@ -297,9 +304,8 @@ class _File:
                 name = digest.hexdigest()
                 if self.keys is not None:
                     self.storage.write(name + names.KEYS, key_filters.bound(self.keys, name))
-                if isinstance(self.storage, PosixStorage) and self.path is not None:
+                if isinstance(self.storage, PosixStorage):
                     self.storage.adopt(name + names.RECORDS, self.path)
-                    self.path = None
                 else:
                     self.storage.write(name + names.RECORDS, content)
         finally:
@@ -313,6 +319,10 @@ class _File:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
-        path, self.path = self.path, None
-        if path is not None and os.path.lexists(path):
-            os.unlink(path)
+        _remove(self.path)
+        self.temporaries.discard(self.path)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

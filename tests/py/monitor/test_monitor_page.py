@@ -7,6 +7,7 @@ import sys
 import pytest
 from made_runs import MB, end, event, process, run, sample, start
 
+from recstore._core import native
 from recstore.monitor import page, plots
 
 
@@ -93,11 +94,11 @@ def test_write(tmp_path):
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     path = tmp_path / "out.html"
     path.write_text("before")
-    monkeypatch.setattr(page.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no")))
+    monkeypatch.setattr(native, "publish_file", lambda *_: (_ for _ in ()).throw(OSError("no")))
     pytest.raises(OSError, lambda: page.write(job(), path)).match("no")
     assert os.listdir(tmp_path) == ["out.html"] and path.read_text() == "before"
     caught = pytest.raises(FileNotFoundError, lambda: page.write(job(), tmp_path / "missing" / "out.html"))
-    assert caught.value.filename == str(tmp_path / "missing" / "out.html")
+    assert caught.value.filename == str(tmp_path / "missing")
 
 
 def test_the_whole_script_comes_from_plotly(tmp_path, monkeypatch, short_script):

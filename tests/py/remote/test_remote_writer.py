@@ -1,8 +1,10 @@
 """recstore.remote.set.writer and shard_files: writing, committing and removing shard files with ShardWriter."""
 
 import hashlib
+import itertools
 import os
 import pickle
+import sys
 
 import pytest
 
@@ -182,6 +184,31 @@ def test_an_error_has_the_number_of_the_record_in_the_stream(tmp_path):
         ShardWriter(tmp_path, shard_records=10, mapping=True).write(
             (f"k{i}", object() if i == 25 else i) for i in range(30)
         )
+
+
+@pytest.mark.parametrize(("mapping", "records"), [(False, [1, 2, 3]), (True, [("a", 1), ("a", 2), ("b", 3)])])
+def test_an_interrupt_at_any_line_leaves_no_temporary_file(tmp_path, mapping, records):
+    def trace(frame, event, _):
+        if not frame.f_code.co_filename.endswith(("shard_files.py", "saving.py", "folder_store.py")):
+            return None
+        lines.append((frame.f_code.co_name, frame.f_lineno))
+        if len(lines) == stop:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    for stop in itertools.count(1):
+        lines = []
+        w = ShardWriter(tmp_path / str(stop), mapping=mapping, shard_records=2)
+        sys.settrace(trace)
+        try:
+            w.write(iter(records))
+            break
+        except KeyboardInterrupt:
+            assert not os.path.exists(w.url) or has_only_objects(w.url), lines[-1]
+        finally:
+            sys.settrace(None)
+    assert stop > 100
 
 
 # ---- Commits ----

@@ -39,6 +39,7 @@ def test_batches_in_the_order_of_the_dataset(options):
     made = Loader(dataset, batch_size=5, **options)
     assert len(made) == 5 and threads() == []
     assert ids(made) == [list(range(i, min(i + 5, 23))) for i in range(0, 23, 5)]
+    assert threads() == []
     reader = threading.current_thread().name if options.get("prefetch") == 0 else "recstore-read-ahead"
     assert set(dataset.read) == {reader}
     assert ids(a for pair in zip(made, made) for a in pair) == [batch for batch in ids(made) for _ in range(2)]
@@ -46,7 +47,6 @@ def test_batches_in_the_order_of_the_dataset(options):
     assert (len(dropping), ids(dropping)) == (4, ids(made)[:4])
     assert ids(Loader(Batches(3), **options)) == [[0], [1], [2]]
     assert list(Loader(Batches(0), 3, **options)) == list(Loader(RecordList([]), shuffle=True, **options)) == []
-    assert threads() == []
 
 
 def test_a_store_gives_lists_of_records(x):
