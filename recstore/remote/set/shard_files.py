@@ -324,5 +324,5 @@ class _File:
 
 
 def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    if os.path.lexists(path):
         os.unlink(path)
