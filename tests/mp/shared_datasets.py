@@ -11,6 +11,7 @@ from mp.sharers import note, pass_gate
 
 import recstore
 from recstore import RecordDict, RecordView
+from recstore.shm import process_memory
 
 N = 2000
 THRESHOLD = 2000  # the threshold, in bytes
@@ -131,8 +132,11 @@ class Large:
 
 
 def hold_large(connection, name, log):
+    """Sends the memory of its own that the dataset takes after all samples were read."""
     gc.freeze()  # a collection would copy the pages of all objects of the parent
     make = factory(Large, log)
+    before = process_memory.usage().uss
     dataset = make() if name is None else recstore.share_dataset(make, shared=name)
-    connection.send(sum(1 for sample in dataset.samples if sample["box"]))
+    assert sum(1 for sample in dataset.samples if sample["box"]) == 60_000
+    connection.send(process_memory.usage().uss - before)
     connection.recv()
