@@ -14,7 +14,7 @@ import launching
 import pytest
 import shm
 from mp import sharers, workers
-from waiting import LIMIT_S, until
+from waiting import LIMIT_S
 
 from recstore.shm import handles, pins
 
@@ -165,8 +165,7 @@ def name():
     name = f"test {os.getpid()} {next(_numbers)}"
     yield name
     gc.collect()
-    # If another process collects just when the last user leaves, that process removes the segment a moment later.
-    until(lambda: sharers.files_of(name) == [])
+    sharers.wait_until_gone(name)
 
 
 @pytest.fixture

@@ -214,6 +214,17 @@ def files_of(name, dir=None):
     return sorted(file for file in os.listdir(named_segments.folder(dir)) if file.startswith(stem))
 
 
+def wait_until_gone(name, dir=None):
+    """Waits until a name has no files. A concurrent test that builds may be testing the file when its last user leaves;
+    the test then removes it a moment later."""
+    until(lambda: files_of(name, dir) == [])
+
+
+def collect_all(name, dir=None):
+    """Collects until a name has no files, because a collection skips a file that a concurrent one has locked."""
+    until(lambda: files_after_collecting(name, dir) == [])
+
+
 def count_collected(name, dir=None):
     """The number of a name's files that are gone after a collection. A concurrent test may also collect them."""
     before = len(files_of(name, dir))

@@ -49,7 +49,7 @@ def test_workers_fill_one_cache(context, name, limit):
         uses = cache.info().processes
         assert sum(use.stored for use in uses) == len(kept) and not any(use.is_running for use in uses if use.stored)
         assert sharers.files_of(name) == [os.path.basename(cache._file.path)]
-    assert sharers.files_of(name) == []
+    sharers.wait_until_gone(name)
 
 
 def test_workers_seal_at_once(context, name):
@@ -64,7 +64,7 @@ def test_workers_seal_at_once(context, name):
         assert is_value(7, stores[0][7])
         for store in stores:
             store.close()
-    assert sharers.files_of(name) == []
+    sharers.wait_until_gone(name)
 
 
 MAIN = """
@@ -133,7 +133,7 @@ def test_it_goes_with_its_last_user(alone, name):
     assert len(sharers.files_of(name)) == 1, "nothing runs after SIGKILL"
     with opened(name) as again:
         assert len(again) == 0
-    assert sharers.files_after_collecting(name) == []
+    sharers.collect_all(name)
 
 
 EXITS = {
@@ -163,7 +163,7 @@ def test_it_is_kept_for_a_while(name):
         with opened(name, keep="1h") as cache:
             assert cache.get("a") == 1
         os.utime(cache._file.path, (0, time.time() - hours_ago * 3600))
-        assert sharers.files_after_collecting(name) == []
+        sharers.collect_all(name)
         with opened(name, keep="1h") as cache:
             assert cache.put("a", 1)
     os.unlink(cache._file.path)
@@ -311,7 +311,7 @@ def test_a_fork_while_other_threads_write(name):
             thread.join()
     assert all(cache.get(key) in (bytes(5000), key[1]) for key in cache)
     cache.close()
-    assert sharers.files_of(name) == []
+    sharers.wait_until_gone(name)
 
 
 def test_threads_write_at_once(name):
@@ -355,7 +355,7 @@ print(sharers.files_of(sys.argv[1]), workers.segment_fds() == before)
 """
 
 
-def test_interrupts_leave_nothing(python, name):
+def test_interrupts_leave_nothing(alone, python, name):
     """The test runs in a process of its own, because pytest keeps exceptions that are raised in a destructor, and their
     frames."""
     assert python(INTERRUPTED, name).split() == ["[]", "True"]

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 from mp import mapped_arrays as arrays
-from mp.sharers import end, files_of, notes
+from mp.sharers import end, notes, wait_until_gone
 from mp.workers import run_worker
 from waiting import LIMIT_S
 
@@ -227,7 +227,7 @@ def test_ranks_map_the_file(context, name, log, tmp_path):
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made"]
         expected = ("memmap", path, 59_999 * 30_000.0), ("ndarray", path, 14_950.0), False
         assert ranks.ask(0, "tokens_of") == ranks.ask(1, "tokens_of") == expected
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 @pytest.mark.parametrize("change", ["content", "file", "none"])
@@ -268,7 +268,7 @@ def test_each_rank_makes_its_own_anonymous_memory(kind, name, log):
         assert ranks.start() == ranks.start() == "RecordView" and notes(log) == ["made", "made"]
         assert ranks.ask(0, "is_shared") and ranks.ask(1, "is_shared")
         assert ranks.ask(1, "write_in_child", 0, 77) == 77 and len(recstore.names.list(name)) == 1
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 def test_ranks_get_the_changes_to_a_private_mapping(name, log, tmp_path):

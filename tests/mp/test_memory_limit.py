@@ -52,7 +52,8 @@ from waiting import in_child
 def refused(build):
     pages = int(open("/proc/self/statm").read().split()[0])
     limit = pages * resource.getpagesize() + (112 << 20)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     stores = [recstore.open(path)]
     try:
         build()
@@ -60,6 +61,8 @@ def refused(build):
         assert e.errno == 28 and "ulimit -v" in str(e), e
         assert len(segment_fds()) <= 1
         stores.clear()
+        # A thread of the next build may reserve 64 MiB for a heap, and its stack: whether it does depends on chance.
+        resource.setrlimit(resource.RLIMIT_AS, (limit + (96 << 20), hard))
         return len(recstore.RecordList(os.urandom(1 << 20) for _ in range(8))) == 8  # the failed build freed its memory
 
 path = sys.argv[1]

@@ -6,7 +6,7 @@ import interpreters
 import numpy as np
 import pytest
 from mp import shared_datasets as datasets
-from mp.sharers import FORK, end, files_of, notes, open_gate, start
+from mp.sharers import FORK, end, notes, open_gate, start, wait_until_gone
 from mp.workers import run_worker
 from waiting import LIMIT_S, until
 
@@ -43,7 +43,7 @@ def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(conte
     assert answers(crew) == [datasets.expected()] * 4
     assert len(notes(log)) == 1 and len(recstore.names.list(name)) == 1
     end(*crew)
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 def test_others_wait_while_one_rank_makes_the_dataset(name, log, tmp_path):
@@ -62,7 +62,7 @@ def test_each_rank_makes_a_dataset_that_cannot_be_sent_and_then_shares_it(kind, 
     assert answers(crew) == [datasets.expected()] * 3
     assert len(notes(log)) == 3 and len(recstore.names.list(name)) == 1
     end(*crew)
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 def test_the_reason_is_logged(name, log, messages):
@@ -135,7 +135,8 @@ def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
 def test_an_exception_of_the_constructor_reaches_all_and_leaves_nothing(name, log):
     with pytest.raises(OSError, match="the disk is gone"):
         share_dataset(datasets.factory(datasets.Failing, log), shared=name)
-    assert files_of(name) == [] and len(notes(log)) == 1
+    wait_until_gone(name)
+    assert len(notes(log)) == 1
     with pytest.raises(TypeError, match="returned None"):
         share_dataset(datasets.factory(lambda log: None, log), shared=name, fingerprint="1")
 
@@ -148,7 +149,7 @@ def test_strict_raises_for_a_value_that_cannot_be_stored(name, log):
 
     with pytest.raises(recstore.errors.EncodeError, match="odd"):
         share_dataset(make, datasets.THRESHOLD, shared=name, strict=True, fingerprint="1")
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 def test_a_value_that_fails_late_is_kept_unchanged(name, log):

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from mp.sharers import files_of
+from mp.sharers import wait_until_gone
 from waiting import attached
 
 import recstore
@@ -72,4 +72,4 @@ def test_two_shells(name, train):
     for process in (first, second, other):
         process.communicate("\n")
         assert process.returncode == 0
-    assert files_of(name) == []
+    wait_until_gone(name)

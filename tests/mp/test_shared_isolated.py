@@ -9,7 +9,7 @@ import threading
 import launching
 import pytest
 from mp import sharers
-from mp.sharers import files_of, notes, records, start
+from mp.sharers import notes, records, start, wait_until_gone
 from waiting import until
 
 import recstore
@@ -131,7 +131,7 @@ def test_an_interrupt_of_the_child_alone_is_ignored(name, log):
 def test_functions_that_cannot_be_sent(name, build):
     with pytest.raises(TypeError, match=r"(?s)cannot be sent there: .*lambda.*top of a module.*isolate=False"):
         recstore.shared(name, build, fingerprint="1", isolate=True)
-    assert files_of(name) == []
+    wait_until_gone(name)
 
 
 def test_function_of_a_script(name, script):

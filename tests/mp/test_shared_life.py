@@ -9,6 +9,9 @@ from waiting import attached
 
 import recstore
 
+# Files of the folder of all tests may be locked by the collections of concurrent tests.
+pytestmark = pytest.mark.usefixtures("alone")
+
 # ---- Life -----------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from mp import sharers
 from mp.sharers import Build, notes, records
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
 
 import recstore
 from recstore.shm import named_segments
@@ -36,7 +36,7 @@ def test_processes_at_once(tmp_path, n, times):
         process.join()
     assert wrong == [0] * n
     assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(times))
-    assert left([name]) == []
+    until(lambda: left([name]) == [])
 
 
 @pytest.mark.slow
@@ -63,13 +63,10 @@ def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     finally:
         sharers.kill(living)
     # Building children of killed processes end as soon as they notice.
-    deadline = time.monotonic() + 20
-    while left(names) and time.monotonic() < deadline:
-        recstore.names.collect()
-        time.sleep(0.05)
-    assert left(names) == [] and notes(faults) == []
+    until(lambda: recstore.names.collect() == 0 and left(names) == [])
+    assert notes(faults) == []
     assert len(notes(log)) > 0
     for name in names:
         with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=LIMIT_S) as x:
             assert x.to_list() == records(1)
-    assert left(names) == []
+    until(lambda: left(names) == [])
