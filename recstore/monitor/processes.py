@@ -277,8 +277,10 @@ class Tree:
         if newest is not None and newest == self._newest and self._turn % _RESCAN:
             return [], ended
         self._newest = newest
-        gone = {member.pid: member for member in ended}
-        return self._join(self._new_stats(), gone), ended
+        new = self._new_stats()
+        if new:
+            ended += self._update()  # a worker that has ended since must not keep its number from the next epoch's
+        return self._join(new, {member.pid: member for member in ended}), ended
 
     def end(self, member: Member, status: int | None = None) -> None:
         """Remove a member whose process has ended with this status."""

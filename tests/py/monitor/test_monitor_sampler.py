@@ -92,6 +92,24 @@ def test_the_workers_of_the_next_epoch_have_the_same_numbers(made):
     assert labels(entry) == {10: "main", 12: "worker 1", 13: "worker 0"}
 
 
+def test_a_worker_ends_and_the_next_begins_during_one_sample(made):
+    made.process(11, 10)
+    one = sampler(made)
+    one.sample()
+    listed = one.proc.pids
+
+    def pids():
+        made.end(11)
+        made.process(12, 10)
+        return listed()
+
+    made.process(20, 1, group=5)  # the sample looks for new processes
+    one.proc.pids = pids
+    entry, events = one.sample()
+    assert labels(entry) == {10: "main", 12: "worker 0"}
+    assert [(event["what"], event["pid"]) for event in events] == [("started", 12), ("ended", 11)]
+
+
 def test_the_script_that_started_the_job_is_not_part_of_it(made):
     made.process(8, 1, ("sh", "run.sh"))
     made.process(9, 8, ("sleep", "60"))
