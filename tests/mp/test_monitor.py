@@ -90,8 +90,9 @@ def test_wrong_usage(tmp_path, capsys):
     assert (tmp_path / "precious").read_text() == "weights"
 
 
-def test_the_command_has_the_standard_streams():
-    done = monitor("--", "sh", "-c", "cat; echo err >&2; sleep 0.5", input="in\n")
+def test_the_command_has_the_standard_streams(tmp_path):
+    code = 'cat; echo err >&2; until grep -q \'"kind":"sample"\' "$0"; do sleep 0.05; done'
+    done = monitor("--log", tmp_path / "l", "--", "sh", "-c", code, tmp_path / "l", input="in\n")
     assert done.stdout == "in\n" and done.stderr.startswith("err\n") and "peak USS" in done.stderr
     assert "\x1b" not in done.stderr
     assert monitor("--quiet", "--", "true").stderr == ""
@@ -220,7 +221,9 @@ def test_a_daemon_stays_in_the_job(tmp_path):
         until(lambda: (tmp_path / "go.pid").read_text(), "no pid")
         pid = int((tmp_path / "go.pid").read_text())
         until(
-            lambda: lines_of(path) > 2 and pid in {p["pid"] for p in log.read(path).samples[-1]["processes"]},
+            lambda: (
+                lines_of(path) > 2 and any(p["pid"] == pid for s in log.read(path).samples[-1:] for p in s["processes"])
+            ),
             "the daemon was not seen",
         )
     finally:
