@@ -14,7 +14,7 @@ import launching
 import pytest
 import shm
 from mp import sharers, workers
-from waiting import LIMIT_S
+from waiting import LIMIT_S, until
 
 from recstore.shm import handles, pins
 
@@ -114,6 +114,9 @@ def nothing_left(request):
     # There may be fewer: a thread of an earlier test has ended since.
     fds_now, mappings_now, names_now = _resources()
     assert (fds_now - fds, names_now - names) == (set(), set()) and mappings_now <= mappings
+    if request.path.name.startswith(LOADS_TORCH):
+        # After five seconds, a DataLoader sends SIGTERM to a worker, and does not wait for its end.
+        until(lambda: multiprocessing.active_children() == [])
     assert multiprocessing.active_children() == []
     handles._warned = False
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 
+import descriptors
 import pytest
 import waiting
 from waiting import LIMIT_S, together, until
@@ -107,10 +108,6 @@ def test_a_program_that_does_not_stop_the_monitor(tmp_path):
     assert log.read(path).end is not None
 
 
-def open_files():
-    return sorted(os.listdir("/proc/self/fd"))
-
-
 @pytest.fixture
 def temporary_folder(tmp_path, monkeypatch):
     """A private folder for temporary files."""
@@ -123,14 +120,14 @@ def temporary_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("named", [False, True], ids=["temporary", "named"])
 def test_descriptors_are_closed(temporary_folder, tmp_path, named):
-    before = open_files()
+    before = descriptors.names()
     kept = []
     for _ in range(3):
         monitor = recstore.MemoryMonitor(log=tmp_path / "l" if named else None)
         kept.append(monitor.start())
         monitor.stop()
         monitor.note("after the end")
-        assert open_files() == before and monitor.report().rows
+        assert descriptors.names() == before and monitor.report().rows
     assert len(os.listdir(temporary_folder)) == (0 if named else 3)
     monitor = kept.clear()
     gc.collect()
@@ -149,7 +146,7 @@ def test_an_interrupt_leaves_nothing(what, temporary_folder, tmp_path):
 def test_a_monitor_can_be_used_after_a_failed_start(temporary_folder, monkeypatch, capfd):
     monitor = recstore.MemoryMonitor()
     monitor.stop()
-    before = open_files()
+    before = descriptors.names()
     for path in (["/nowhere"], None):
         with monkeypatch.context() as patch:
             if path is None:
@@ -159,7 +156,7 @@ def test_a_monitor_can_be_used_after_a_failed_start(temporary_folder, monkeypatc
             with pytest.raises((recstore.Error, FileNotFoundError)):
                 with monitor:
                     raise AssertionError("not reached")
-        assert os.listdir(temporary_folder) == [] and open_files() == before and monitor.log is None
+        assert os.listdir(temporary_folder) == [] and descriptors.names() == before and monitor.log is None
         monitor.stop()
         pytest.raises(recstore.Error, lambda: monitor.run()).match("has not been started")
     with monitor:
@@ -345,7 +342,7 @@ def test_a_process_of_multiprocessing_leaves_no_log(ends, temporary_folder, tmp_
 
 def test_threads_share_a_monitor(temporary_folder):
     """A start while the monitor is watching raises an error, and no thread hangs."""
-    before = open_files()
+    before = descriptors.names()
     monitor = recstore.MemoryMonitor(interval=0.05)
     errors = []
 
@@ -360,7 +357,7 @@ def test_threads_share_a_monitor(temporary_folder):
     threads = [threading.Thread(target=use) for _ in range(4)]
     together(threads)
     assert len(errors) < 12 and "not watching" in repr(monitor)
-    assert open_files() == before and monitor.report().rows
+    assert descriptors.names() == before and monitor.report().rows
 
 
 @pytest.mark.parametrize("what", ["/dev/full", "/dev/null", "/dev/zero", "a pipe"])
@@ -370,9 +367,9 @@ def test_a_log_that_cannot_be_read_again(what, tmp_path):
         path = tmp_path / "pipe"
         os.mkfifo(path)
     monitor = recstore.MemoryMonitor(log=path)
-    before = open_files()
+    before = descriptors.names()
     pytest.raises(ValueError, lambda: monitor.start())
-    assert open_files() == before and os.path.exists(path)
+    assert descriptors.names() == before and os.path.exists(path)
 
 
 def test_a_program_with_many_arguments(monkeypatch):
