@@ -86,13 +86,14 @@ def is_fetching(folder):
 
 @pytest.mark.parametrize("victim", ["opens", "fetches", "waits"])
 def test_a_killed_process_blocks_nobody(made, tmp_path, victim):
-    made.delay(1.2, times=3, match=r"\.recs")
+    made.delay(LIMIT_S, times=3, match=r"\.recs")  # until the kill
     first = start_opening(made, tmp_path)
     until(lambda: is_fetching(tmp_path))
     (fetching,) = children(first.pid)
     second, third = (start_opening(made, tmp_path) for _ in range(2))
     killed = {"opens": first, "waits": second}.get(victim)
     os.kill(killed.pid if killed else fetching, signal.SIGKILL)
+    made.heal()
     for process in (first, second, third):
         output = process.communicate(timeout=LIMIT_S)[0]
         assert (output, process.returncode) == (("", -signal.SIGKILL) if process is killed else ("360\n", 0))

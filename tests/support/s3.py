@@ -67,7 +67,7 @@ class Server:
         self._quiet()
         self.inner = self._moto.get_host_and_port()
         self._faults, self._lock, self._conditional = [], threading.Lock(), threading.Lock()
-        self.accepted_key = None
+        self.accepted_key, self.healed = None, threading.Event()
         self._fails_until, self._per_second, self._served = 0.0, None, 0.0
         self.reset_counts()
         self._proxies = []
@@ -160,9 +160,10 @@ class Server:
         self._per_second = per_second
 
     def heal(self):
-        """Cancels all faults."""
+        """Cancels all faults, and passes on the delayed requests."""
         with self._lock:
             self._faults.clear()
+            self.healed.set()
             self.accepted_key, self._fails_until, self._per_second = None, 0.0, None
 
     def left(self):
@@ -172,6 +173,7 @@ class Server:
 
     def _add(self, kind, times, method, match, argument, every=1):
         with self._lock:
+            self.healed.clear()
             self._faults.append(Fault(kind, times, method, match, argument, every))
 
     def take(self, method, path, key):
@@ -291,7 +293,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         key = re.search("Credential=([^/]*)", self.headers.get("Authorization", ""))
         faults = server.take(self.command, self.path, key and key[1])
         if "delay" in faults:
-            time.sleep(faults["delay"])
+            server.healed.wait(faults["delay"])
         if "reset" in faults:
             return self._reset(path, len(body))
         if "refuse" in faults:
