@@ -388,14 +388,8 @@ def test_threads_publish_one_blob_once():
 
 def test_views_travel_when_descriptors_are_scarce(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with RecordList(range(100)) as x:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors.count() + 100, hard))
+        with descriptors.room_for(100):
             texts = [pickle.dumps(x[[i % 100, 5]]) for i in range(400)]
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert all(pickle.loads(text) == [i % 100, 5] for i, text in enumerate(texts))
         assert max(map(len, texts)) <= 300
