@@ -41,7 +41,9 @@ def server(running, request, monkeypatch):
 
 
 def first_in_helper(monkeypatch, code):
-    """The helper process of this process first runs this code, when it starts the next time."""
+    """The helper process of this process first runs this code, when it starts the next time. Ends one that a set of
+    another test may have kept."""
+    HELPER.close()
     monkeypatch.setattr(helper, "_BOOTSTRAP", helper._BOOTSTRAP.replace("main()", f"{code}; main()"))
 
 

@@ -2,9 +2,11 @@
 tests/mp/test_remote_nodes.py tests several processes on a machine."""
 
 import errno
+import linecache
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 
@@ -49,9 +51,9 @@ def test_a_killed_process_is_replaced(made, tmp_path, x):
     killed = HELPER._process
     killed.kill()
     assert x[70] == ALL[70] and HELPER._process.pid != killed.pid
-    made.delay(0.5, match=made.made.hashes[2])
+    made.delay(60, match=made.made.hashes[2])
     x.selection.shards.opener.fetch_ahead([2])
-    until(lambda: names(tmp_path, cache.PART))
+    until(lambda: made.left() == 0 and names(tmp_path, cache.PART))
     HELPER._process.kill()
     assert x[130] == ALL[130]
     assert recstore.open(made.at, cache=tmp_path, options=made.options).to_list() == ALL and nothing_half_made(tmp_path)
@@ -66,7 +68,6 @@ def test_a_process_that_is_always_killed(x, monkeypatch):
 
 
 def test_an_idle_process_ends_and_comes_back(x, monkeypatch):
-    HELPER.close()
     first_in_helper(monkeypatch, "import recstore.remote.cache.fetch_process as f; f.IDLE = 0.0")
     assert x[70] == ALL[70]
     first = HELPER._process
@@ -176,10 +177,15 @@ def test_an_error_between_answers(client, monkeypatch, place, name, error):
 def test_an_interrupt_while_another_thread_has_the_lock(client, monkeypatch):
     read, has_lock = helper._read, threading.Event()
 
+    def waits_for_the_lock():
+        frame = sys._current_frames()[threading.main_thread().ident]
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        return frame.f_code is helper.Helper._lock_again.__code__ and "acquire" in line
+
     def hold():
         with HELPER._changed:
             has_lock.set()
-            time.sleep(0.1)  # until the main thread waits for the lock
+            until(waits_for_the_lock)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             time.sleep(0.1)
 
@@ -325,6 +331,7 @@ def test_an_object_is_fetched_once_for_all_requests(serving):
     server, slow, answered = serving
     for _ in range(5):
         server.take(None, "hint", TARGET, [[(f"hinted {i}", 1) for i in range(10)]])
+    until(lambda: len(slow.began) == fetch_process.THREADS - 1)
     server.take(1, "fetch", TARGET, [[("hinted 0", 1), ("hinted 9", 1)]])  # 0 is running, 9 is pending and becomes next
     until(lambda: "hinted 9" in slow.began)
     assert answered == [] and len(slow.began) == fetch_process.THREADS
