@@ -317,7 +317,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.rfile.readline()
             self.rfile.readline()
             return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.rfile.read(size := int(self.headers.get("Content-Length", 0)))
+        if len(body) < size:  # no store writes an object whose client was killed in the middle
+            raise ConnectionError("the request ends too early")
+        return body
 
     def _forward(self, body):
         headers = {
