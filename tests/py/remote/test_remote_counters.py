@@ -119,7 +119,7 @@ def test_the_monitor_has_the_counters_since_it_began(made, tmp_path):
     assert x.to_list() == ALL
     sampler = Sampler(os.getpid())
     entry, _ = sampler.sample()
-    assert entry["shards"] == {str(tmp_path): vars(Counters())}
+    assert entry["shards"][str(tmp_path)] == vars(Counters())  # this process may have sets of other tests open
     assert f"shards in {tmp_path}" in entry["named"]["stores"]
     cache.Cache(tmp_path).count(hits=7)
     entry, _ = sampler.sample()

@@ -243,8 +243,8 @@ def test_a_long_append_can_be_interrupted():
     import threading
 
     timer = threading.Timer(0.2, _thread.interrupt_main)
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         RecordList(Producer({"format": b"n"}, {"length": 2**40, "n_buffers": 0}))
     timer.join()
 

@@ -424,5 +424,5 @@ def test_no_references_leak():
     for _ in range(5):
         go()
     gc.collect()
-    assert abs(len(gc.get_objects()) - before) < 50
+    assert len(gc.get_objects()) - before < 50  # may be negative: threads of other tests may end
     assert all(abs(sys.getrefcount(type(v)) - n) < 5 for v, n in zip(VALUES, counts))

@@ -251,7 +251,7 @@ def test_no_references_leak():
     for _ in range(5):
         go()
     gc.collect()
-    assert abs(len(gc.get_objects()) - before) < 50
+    assert len(gc.get_objects()) - before < 50  # may be negative: threads of other tests may end
     # Other code refers to small ints and the like, too; a leak per value would add at least 30 in 5 rounds.
     assert all(abs(sys.getrefcount(v) - n) < 20 for v, n in zip(VALUES, counts) if n < 10_000)
 
