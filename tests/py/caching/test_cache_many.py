@@ -256,9 +256,8 @@ def test_one_warning_where_nothing_hits_because_nothing_can_be_stored(cache):
 @pytest.mark.parametrize("slots", [None, 100])
 def test_one_warning_where_the_values_are_in_another_cache(name, slots, tmp_path, monkeypatch):
     """Lookups without `make` are misses too, whatever their keys are."""
-    monkeypatch.setenv(
-        "RECSTORE_DIR", str(tmp_path)
-    )  # the warning names five caches, and other tests may have kept some
+    # The warning names five caches, and other tests may have kept some.
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
     with recstore.cache(name, limit="1MB", slots=slots, code=image) as filled:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
