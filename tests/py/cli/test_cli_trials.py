@@ -13,6 +13,8 @@ from cli_folders import write_file
 
 from recstore.cli import demo, files, main, records, running, trial
 
+PF_EXITING = 4  # a flag in /proc/<pid>/stat
+
 
 def program(*arguments, **options):
     """Starts the command in its own process group, like a shell."""
@@ -23,7 +25,8 @@ def program(*arguments, **options):
 
 
 def alive(group):
-    """Returns the ids of the group's processes that have not ended, or no ids if the system lacks /proc."""
+    """Returns the ids of the group's processes that do not end, or no ids if the system lacks /proc. A process that the
+    kernel is ending closes its pipes some time before it is a zombie."""
     pids = []
     for pid in filter(str.isdecimal, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         try:
@@ -31,7 +34,7 @@ def alive(group):
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if int(fields[2]) == group and fields[0] != b"Z":
+        if int(fields[2]) == group and fields[0] != b"Z" and not int(fields[6]) & PF_EXITING:
             pids.append(int(pid))
     return pids
 
