@@ -358,7 +358,10 @@ def test_outcome(status, expected):
 
 @linux
 def test_a_process_on_this_machine():
-    child = subprocess.Popen([sys.executable, "-c", "x = bytearray(b'x' * 20_000_000); print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    # In a session of its own: orphans that other tests leave in the process group of pytest would count as its processes.
+    code = "x = bytearray(b'x' * 20_000_000); print(1, flush=True); input()"
+    pipe = subprocess.PIPE
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, start_new_session=True)
     try:
         child.stdout.readline()
         one = Sampler(child.pid)
