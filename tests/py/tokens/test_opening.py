@@ -3,12 +3,12 @@
 import itertools
 import os
 import struct
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from token_data import documents_of, write_megatron
+from waiting import until
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -188,8 +188,13 @@ def test_ends_are_found_once(tmp_path, monkeypatch):
 
     assert lengths() == lengths() == [2, 2] and len(scans) == 1
     assert lengths(end=2) == [3, 1] and len(scans) == 2
-    time.sleep(0.01)  # the clock of the file system
-    np.array([1, 1, 1, 0], np.uint16).tofile(path)
+    before = path.stat().st_mtime_ns
+
+    def written_later():
+        np.array([1, 1, 1, 0], np.uint16).tofile(path)
+        return path.stat().st_mtime_ns != before
+
+    until(written_later)  # the clock of the file system ticks rarely
     assert lengths() == [4] and len(scans) == 3
     assert recstore.names.remove("open_tokens", dir=folder) == 3
 
