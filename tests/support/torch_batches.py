@@ -69,6 +69,7 @@ def all_ended():
 
 @pytest.fixture(autouse=True)
 def no_thread_left():
+    assert all_ended()  # a dropped iterator of an earlier module ends its threads without waiting
     yield
     gc.collect()
     assert all_ended()
