@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import os
 import queue
 import sys
@@ -103,7 +104,7 @@ class ReadAhead:
             place of the result, and the thread calls `begin` again before the next order.
 
     The first ``next`` starts the threads. An exception in `read` is raised by the ``next`` of that result; later
-    results follow. An exception in `orders` is raised after the results before it and ends the iteration. ``close()``
+    results follow. An Exception in `orders` is raised after the results before it and ends the iteration. ``close()``
     drops the results ahead and waits for running calls. Dropping the iterator closes it without waiting. Several
     threads may call ``next``.
 
@@ -125,6 +126,7 @@ class ReadAhead:
         self._threads = threads
         self._lock = threading.Lock()
         self._next = 0  # the number of the next result
+        self._drawn: list[tuple[int, Any]] = []  # the order that is drawn and not handed out, if any
         self._handed_out = 0  # the number of orders handed to threads
         self._drawn_all = False
         self._failure: BaseException | None = None  # an exception in `orders`
@@ -184,16 +186,20 @@ class ReadAhead:
         while not self._drawn_all and self._handed_out <= self._next + self._ahead:
             self._start_thread()  # first, because if it fails, no order is lost
             try:
-                task = next(self._orders, None)
-            except BaseException as error:
-                self._failure, task = error, None
-            if task is None:
+                if not self._drawn:
+                    # One call draws and keeps the order: a signal comes before it or after it.
+                    self._drawn.extend(itertools.islice(self._orders, 1))
+            except Exception as error:  # KeyboardInterrupt is raised at once
+                self._failure = error
+            if not self._drawn:
                 self._drawn_all = True
                 for _ in self._shared.threads:
                     self._shared.orders.put(None)
                 return
-            self._shared.orders.put(task)
-            self._handed_out += 1
+            # If a signal interrupts here, the order may be read twice, but it is not lost.
+            self._shared.orders.put(self._drawn[0])
+            self._handed_out = self._drawn[0][0] + 1
+            self._drawn.clear()
 
     def _start_thread(self) -> None:
         """Starts another thread, unless all are running."""
@@ -206,6 +212,7 @@ class ReadAhead:
         shared.threads.append(thread)
 
     def _end(self) -> NoReturn:
+        self._shared.stop()  # again, if a signal interrupted `_hand_out`
         self._shared.join()
         failure, self._failure = self._failure, None
         raise StopIteration if failure is None else failure

@@ -2,6 +2,7 @@
 each other with events; the deadlines only end a test that hangs."""
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -214,17 +215,48 @@ def test_an_interrupted_wait_loses_no_result():
 
     def read(i):
         if i == 1:
+            waiting.until(lambda: results)  # the interrupt must not hit the loop while it keeps the result before
             os.kill(os.getpid(), signal.SIGINT)
             assert interrupted.wait(LIMIT_S)
         return i
 
-    it = ReadAhead(read, range(4), ahead=1)
     results = []
+    it = ReadAhead(read, range(4), ahead=1)
     with pytest.raises(KeyboardInterrupt):
         while True:
             results.append(next(it))
     interrupted.set()
     assert results + list(it) == [0, 1, 2, 3]
+
+
+def test_an_interrupt_at_any_line_is_raised_at_once_and_loses_no_order():
+    """It may lose the result that next() was about to return."""
+    interrupted, at = True, 0
+    while interrupted:
+        interrupted, at, results = False, at + 1, []
+        it = ReadAhead(square, range(5), ahead=1)
+        lines = itertools.count(1)
+
+        def trace(frame, event, _, lines=lines, at=at):
+            if frame.f_code.co_name not in ("_read_ahead", "_hand_out", "_end"):
+                return None
+            if event == "line" and next(lines) == at:
+                raise KeyboardInterrupt
+            return trace
+
+        results.append(next(it))  # starts the thread
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            results.extend(it)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(before)
+        rest = list(it)
+        assert results == [0, 1, 4, 9, 16][: len(results)]
+        assert rest in ([0, 1, 4, 9, 16][len(results) :], [0, 1, 4, 9, 16][len(results) + 1 :]), at
+    assert at > 50
 
 
 # ---- Ends ----
@@ -319,11 +351,12 @@ def test_close_within_a_read_does_not_deadlock():
 
 # Each program runs in a forked child, because importing torch takes long. The child exits like any program.
 PROGRAMS = """
-import atexit, os, sys, threading, warnings
+import atexit, gc, os, sys, threading, warnings
 from recstore.errors import ClosedError
 from recstore.torch import read_ahead
 from recstore.torch.read_ahead import ReadAhead
 warnings.simplefilter("ignore")
+gc.freeze()  # the exit of each child collects garbage, which takes long among the objects of torch
 began, go = threading.Event(), threading.Event()
 
 def read_when_told(i):
