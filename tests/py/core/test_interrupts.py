@@ -42,6 +42,7 @@ def interrupted():
         ran_in.append(pathlib.Path(frame.f_code.co_filename).name)
         raise Alarm
 
+    gc.collect()  # a finalizer of earlier garbage would run the handler too
     before = signal.signal(signal.SIGPROF, handler)
     # A Python callback, such as a test library's, would run the handler, and the handler's exception would be lost.
     others, gc.callbacks[:] = gc.callbacks[:], [pins._after_collection]
