@@ -104,9 +104,10 @@ class ReadAhead:
             place of the result, and the thread calls `begin` again before the next order.
 
     The first ``next`` starts the threads. An exception in `read` is raised by the ``next`` of that result; later
-    results follow. An Exception in `orders` is raised after the results before it and ends the iteration. ``close()``
-    drops the results ahead and waits for running calls. Dropping the iterator closes it without waiting. Several
-    threads may call ``next``.
+    results follow. An Exception in `orders` is raised after the results before it and ends the iteration. A Ctrl-C is
+    raised at once, and again at the end if it has ended `orders`, as it ends a generator. ``close()`` drops the results
+    ahead and waits for running calls. Dropping the iterator closes it without waiting. Several threads may call
+    ``next``.
 
     In a forked child, which has no copy of the threads, ``next`` raises RuntimeError. When the program exits and has
     stopped the threads, ``next`` returns the results that are ready and then raises ClosedError.
@@ -189,13 +190,16 @@ class ReadAhead:
                 if not self._drawn:
                     # One call draws and keeps the order: a signal comes before it or after it.
                     self._drawn.extend(itertools.islice(self._orders, 1))
-            except Exception as error:  # KeyboardInterrupt is raised at once
+            except BaseException as error:
                 self._failure = error
+                if not isinstance(error, Exception):
+                    raise
             if not self._drawn:
                 self._drawn_all = True
                 for _ in self._shared.threads:
                     self._shared.orders.put(None)
                 return
+            self._failure = None
             # If a signal interrupts here, the order may be read twice, but it is not lost.
             self._shared.orders.put(self._drawn[0])
             self._handed_out = self._drawn[0][0] + 1

@@ -218,8 +218,8 @@ class _Nameless(saving.FileTarget):
 
 class _File:
     """A shard file being built. `raw_measured` is the raw size of the blocks that were measured, and `measure_at` the
-    raw size of all blocks at which they are measured again. The path of a local file is in `temporaries` from before
-    the file exists until `abort`."""
+    raw size of all blocks at which they are measured again. The path is in `temporaries` from before the file exists
+    until `abort`."""
 
     def __init__(
         self, storage: Storage, options: Options, mapping: bool, folder: str | None, temporaries: set[str]
@@ -235,12 +235,12 @@ class _File:
         if storage.local:
             folder = storage.url
         self.path = saving.temporary_beside(os.path.join(folder or tempfile.gettempdir(), "x"))
+        temporaries.add(self.path)
         target = saving.FileTarget if storage.local else _Nameless
         options.target = target(self.path)  # type: ignore[no-untyped-call, unused-ignore]
         make = functools.partial(new_builder, native.MappingBuilder if mapping else native.Builder, options)
         try:
             if isinstance(storage, PosixStorage):
-                temporaries.add(self.path)
                 self.builder = storage.new_file(make)
                 self.descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             else:

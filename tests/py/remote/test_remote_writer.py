@@ -4,9 +4,9 @@ import hashlib
 import itertools
 import os
 import pickle
-import sys
 
 import pytest
+from interrupts import interrupt_at
 
 import recstore
 import recstore.remote
@@ -188,27 +188,18 @@ def test_an_error_has_the_number_of_the_record_in_the_stream(tmp_path):
 
 @pytest.mark.parametrize(("mapping", "records"), [(False, [1, 2, 3]), (True, [("a", 1), ("a", 2), ("b", 3)])])
 def test_an_interrupt_at_any_line_leaves_no_temporary_file(tmp_path, mapping, records):
-    def trace(frame, event, _):
-        if not frame.f_code.co_filename.endswith(("shard_files.py", "saving.py", "folder_store.py")):
-            return None
-        lines.append((frame.f_code.co_name, frame.f_lineno))
-        if len(lines) == stop:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return trace
+    def chosen(code):
+        return code.co_filename.endswith(("shard_files.py", "saving.py", "folder_store.py"))
 
-    for stop in itertools.count(1):
-        lines = []
-        w = ShardWriter(tmp_path / str(stop), mapping=mapping, shard_records=2)
-        sys.settrace(trace)
+    for number in itertools.count(1):
+        w = ShardWriter(tmp_path / str(number), mapping=mapping, shard_records=2)
         try:
-            w.write(iter(records))
+            with interrupt_at(number, chosen) as events:
+                w.write(iter(records))
             break
         except KeyboardInterrupt:
-            assert not os.path.exists(w.url) or has_only_objects(w.url), lines[-1]
-        finally:
-            sys.settrace(None)
-    assert stop > 100
+            assert not os.path.exists(w.url) or has_only_objects(w.url), events[-1]
+    assert number > 100
 
 
 # ---- Commits ----

@@ -17,6 +17,7 @@ from recstore.errors import ClosedError
 
 pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
+from interrupts import interrupt_at
 from torch_batches import all_ended, no_thread_left, threads  # noqa: F401
 
 from recstore.torch.read_ahead import ReadAhead
@@ -37,6 +38,11 @@ class Drawing:
 
 def square(i):
     return i * i
+
+
+def generate(n):
+    for i in range(n):  # noqa: UP028 - an interrupt must be able to hit a line
+        yield i
 
 
 # ---- Results ----
@@ -229,34 +235,31 @@ def test_an_interrupted_wait_loses_no_result():
     assert results + list(it) == [0, 1, 2, 3]
 
 
-def test_an_interrupt_at_any_line_is_raised_at_once_and_loses_no_order():
+@pytest.mark.parametrize("kind", [range, generate], ids=["range", "generator"])
+def test_an_interrupt_at_any_line_is_raised_at_once_and_loses_no_order_in_silence(kind):
     """It may lose the result that next() was about to return."""
-    interrupted, at = True, 0
-    while interrupted:
-        interrupted, at, results = False, at + 1, []
-        it = ReadAhead(square, range(5), ahead=1)
-        lines = itertools.count(1)
 
-        def trace(frame, event, _, lines=lines, at=at):
-            if frame.f_code.co_name not in ("_read_ahead", "_hand_out", "_end"):
-                return None
-            if event == "line" and next(lines) == at:
-                raise KeyboardInterrupt
-            return trace
+    def chosen(code):
+        return code.co_name in ("_read_ahead", "_hand_out", "_end", "generate")
 
-        results.append(next(it))  # starts the thread
-        before = sys.gettrace()
-        sys.settrace(trace)
+    expected = [0, 1, 4, 9, 16]
+    for number in itertools.count(1):
+        it = ReadAhead(square, kind(5), ahead=1)
+        results = [next(it)]  # starts the thread
         try:
-            results.extend(it)
+            with interrupt_at(number, chosen) as events:
+                results.extend(it)
+            break
         except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            sys.settrace(before)
-        rest = list(it)
-        assert results == [0, 1, 4, 9, 16][: len(results)]
-        assert rest in ([0, 1, 4, 9, 16][len(results) :], [0, 1, 4, 9, 16][len(results) + 1 :]), at
-    assert at > 50
+            n, rest = len(results), []
+        try:
+            rest.extend(it)
+            assert rest in (expected[n:], expected[n + 1 :]), events[-1]
+        except KeyboardInterrupt:  # again: it has ended the orders, or came with the last one
+            assert rest in [expected[i:j] for i in (n, n + 1) for j in range(i, 6)], events[-1]
+            assert events[-1][0] in ("_hand_out", "generate")
+        assert results == expected[:n]
+    assert number > 50
 
 
 # ---- Ends ----
